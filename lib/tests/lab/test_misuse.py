@@ -146,7 +146,6 @@ def test_seconds_and_switches():
         for ask in (
             lambda on: Ops(recursion=on),
             lambda on: Kernel("arm64", traps=on),
-            lambda on: Kernel("arm64", fitting=on),
             lambda on: explore(safe(), 1, reduced=on),
             lambda on: contended(unreduced=on),
         ):
@@ -200,7 +199,7 @@ def test_a_function_goes_by_its_name(k):
 def test_what_is_no_name_is_refused(k, wrong):
     asked = [lambda: k.call(wrong, 1), lambda: k.function(wrong), lambda: isas.get(wrong), lambda: hooks.get(wrong)]
     asked += [lambda: cores.get(wrong), lambda: Kernel("arm64", "v7.2", call_ops=[wrong]), lambda: scheme(wrong)]
-    asked += [lambda: Ops(save=wrong), lambda: Ops(callback=wrong), lambda: Kernel("arm64", single=wrong)]
+    asked += [lambda: Ops(save=wrong), lambda: Ops(callback=wrong), lambda: Kernel("arm64", slow_path=wrong)]
     if wrong is not None:
         asked.append(lambda: k.attach(wrong, Ops()))
     if wrong != ["one_arg"]:

@@ -80,7 +80,7 @@ def test_the_answer_follows_from_the_rows(calls):
 @pytest.mark.parametrize(("isa", "way"), [("arm64", "lookup"), ("riscv64", "lookup-c"), ("arm64", "lookup-c")])
 def test_a_table_of_many_is_as_it_is_computed(isa, way):
     """A thousand other functions at random: what a call takes is what the entries in front of its own say."""
-    kernel, chance = Kernel(isa, single=way, meter="count"), random.Random(3)
+    kernel, chance = Kernel(isa, slow_path=way, meter="count"), random.Random(3)
     function, image = kernel.function("three_args"), kernel.image
     idle = kernel.call(function, 1, 2, 3).counts.total.instructions
     told = single_lookup.rows().set_index(["isa", "way"]).loc[(isa, way)].iloc[0]

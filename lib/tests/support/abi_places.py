@@ -133,7 +133,7 @@ PLACES = (
 
 #: The newest kernels with one ops for all direct calls, in each way that an ISA can have it (trampolines/single), and the hooks
 #: that are tried there: those that come by what a way changes.
-SINGLE = tuple(Place(isa, releases.shown()[-1], (("single", way.name),)) for way in WAYS.values() for isa in way.isas)
+SINGLE = tuple(Place(isa, releases.shown()[-1], (("slow_path", way.name),)) for way in WAYS.values() for isa in way.isas)
 SINGLE_HOOKS = ("none", "ops", "ops-mixed", "ops-guarded", "direct", "direct-far", "direct-each", "direct+ops")
 
 

@@ -27,7 +27,7 @@ class Mutant:
     @property
     def place(self) -> Place:
         """The kernel it is of."""
-        return Place(self.isa, self.release, (*self.overrides, *((("single", self.single),) if self.single else ())))
+        return Place(self.isa, self.release, (*self.overrides, *((("slow_path", self.single),) if self.single else ())))
 
     def __str__(self) -> str:
         return f"{self.place}-{self.hook}-{self.what.replace(' ', '_')}"

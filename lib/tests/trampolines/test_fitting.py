@@ -22,7 +22,7 @@ def text(kernel):
 def test_random_sequences_are_served_and_leave_nothing(isa, release):
     """After every change: the set is the largest that one asks for, all callbacks run once, the result is right. At the end all
     code is as booted, and the room can be had again."""
-    kernel, chance = Kernel(isa, release, fitting=True), random.Random(7)
+    kernel, chance = Kernel(isa, release, slow_path="fitting"), random.Random(7)
     function = kernel.function("three_args")
     result, booted = kernel.call(function, *ARGUMENTS).value, text(kernel)
     there = []
@@ -44,7 +44,7 @@ def test_random_sequences_are_served_and_leave_nothing(isa, release):
 @pytest.mark.parametrize("isa", ISAS)
 def test_the_two_largest_fit_beside_each_other(isa):
     """For the function with most arguments, while one trampoline takes the other's place."""
-    kernel = Kernel(isa, fitting=True)
+    kernel = Kernel(isa, slow_path="fitting")
     function = kernel.function("eight_args")
     idle = kernel.call(function, *range(8)).value
     kernel.attach(function, Ops(save="own-regs"))
@@ -54,7 +54,7 @@ def test_the_two_largest_fit_beside_each_other(isa):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_smaller_set_is_a_cheaper_call(isa):
-    kernel = Kernel(isa, fitting=True)
+    kernel = Kernel(isa, slow_path="fitting")
     function, cost = kernel.function("two_args"), []
     for save in ORDER:
         with kernel.attached(function, Ops(save=save)):
@@ -64,7 +64,7 @@ def test_a_smaller_set_is_a_cheaper_call(isa):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_direct_call_is_served_as_the_kernel_does(isa):
-    kernel = Kernel(isa, fitting=True)
+    kernel = Kernel(isa, slow_path="fitting")
     function = kernel.function("three_args")
     (direct,) = kernel.attach(function, Direct())
     assert "lab_direct_near" in kernel.call(function, *ARGUMENTS).symbols
@@ -76,7 +76,7 @@ def test_a_direct_call_is_served_as_the_kernel_does(isa):
 
 
 def test_what_it_does_not_do_is_refused():
-    kernel = Kernel("arm64", fitting=True)
+    kernel = Kernel("arm64", slow_path="fitting")
     assert "no kernel has" in str(kernel)
     before = text(kernel)
     for request in (Ops(), Ops(filter=("one_arg", "two_args")), Ops(filter=("one_arg",), notrace=("two_args",))):
@@ -88,7 +88,7 @@ def test_what_it_does_not_do_is_refused():
     with pytest.raises(TramplabError, match="only look"):
         kernel.attach(kernel.function("one_arg"), Ops(callback="lab_livepatch", go_to="two_args"))
     with pytest.raises(TramplabError, match=r"which arm64 v6\.1 has not"):
-        old = Kernel("arm64", "v6.1", fitting=True)
+        old = Kernel("arm64", "v6.1", slow_path="fitting")
         old.attach(old.function("one_arg"), Ops())
     kernel.detach(*kernel.slowpath.ops)
     assert text(kernel) == before

@@ -61,7 +61,7 @@ RIGHT = {False: ((True, False), False), True: ((False, True), False)}
 @every_way
 def test_every_function_gets_its_own_target_at_once(isa, way):
     """Of functions that call others, whose targets run too, only the first is told."""
-    kernel = Kernel(isa, single=way)
+    kernel = Kernel(isa, slow_path=way)
     alone = [n for n, f in enumerate(kernel.functions) if f not in CALLERS]
     seen = targets(kernel)
     assert [seen[n] for n in alone] == [RIGHT[bool(n % 2)] for n in alone]
@@ -70,7 +70,7 @@ def test_every_function_gets_its_own_target_at_once(isa, way):
 @pytest.mark.parametrize("mutant", LOOKUP_MUTANTS, ids=str)
 def test_a_broken_lookup_is_caught(mutant, tmp_path):
     """It runs another target, or leaves the lookup to C, for some function."""
-    kernel = Kernel(mutant.isa, mutant.release, single=mutant.single, guest=broken(tmp_path, mutant))
+    kernel = Kernel(mutant.isa, mutant.release, slow_path=mutant.single, guest=broken(tmp_path, mutant))
     alone = [n for n, f in enumerate(kernel.functions) if f not in CALLERS]
     try:
         seen = targets(kernel)
@@ -81,7 +81,7 @@ def test_a_broken_lookup_is_caught(mutant, tmp_path):
 
 @every_way
 def test_the_word_beside_a_function_is_what_the_way_says(isa, way):
-    kernel = Kernel(isa, single=way)
+    kernel = Kernel(isa, slow_path=way)
     function, far = kernel.function("three_args"), kernel.image.address("lab_direct_far")
     literal = function.site.literal
     with kernel.attached(function, Direct(far=True)) as (direct,):
@@ -102,7 +102,7 @@ def test_the_word_beside_a_function_is_what_the_way_says(isa, way):
 @every_way
 def test_one_ops_serves_all_and_leaves_nothing(isa, way):
     """However many come and go, alone or at once, and with ops beside them: all that was written is as booted."""
-    kernel = Kernel(isa, single=way)
+    kernel = Kernel(isa, slow_path=way)
     booted, idle = text(kernel), kernel.call("three_args", *ARGUMENTS).value
     for order in itertools.permutations(range(3)):
         attached = [
@@ -128,7 +128,7 @@ def test_one_ops_serves_all_and_leaves_nothing(isa, way):
 
 @every_way
 def test_nobody_waits_for_tasks_but_what_is_freed_is_behind_a_wait(isa, way):
-    kernel = Kernel(isa, single=way)
+    kernel = Kernel(isa, slow_path=way)
     requests = [Direct(far=True, filter=(f,)) for f in kernel.functions[:3]]
     plans, members = [], []
     for request in requests:
@@ -152,7 +152,7 @@ def test_nobody_waits_for_tasks_but_what_is_freed_is_behind_a_wait(isa, way):
 
 def test_as_many_buckets_as_the_series_gives():
     """fls() of the number of entries, of 32 at most; the copy for a filter has its own rule."""
-    kernel = Kernel("arm64", single="lookup")
+    kernel = Kernel("arm64", slow_path="lookup")
     fields = kernel.image.struct("ftrace_hash").fields
     for n, f in enumerate(kernel.functions, 1):
         kernel.attach(kernel.function(f), Direct(far=True))
@@ -195,21 +195,19 @@ def test_a_table_that_is_published_before_it_is_written_is_seen(way):
 
 
 def test_what_it_does_not_do_is_refused():
-    with pytest.raises(TramplabError, match=r"unknown way .* 'lokup'; did you mean lookup"):
-        Kernel("arm64", single="lokup")
-    with pytest.raises(TramplabError, match=r"had on x86_64 with single=one-ops, not lookup\."):
-        Kernel("x86_64", single="lookup")
+    with pytest.raises(TramplabError, match=r"unknown slow path 'lokup'; did you mean lookup"):
+        Kernel("arm64", slow_path="lokup")
+    with pytest.raises(TramplabError, match=r"had on x86_64 with slow_path=one-ops, not lookup\."):
+        Kernel("x86_64", slow_path="lookup")
     with pytest.raises(TramplabError, match=r"x86_64 v6\.19 has the target .* one ops for all is since v7\.0"):
-        Kernel("x86_64", "v6.19", single="one-ops")
+        Kernel("x86_64", "v6.19", slow_path="one-ops")
     with pytest.raises(TramplabError, match=r"arm64 v6\.1 has no direct calls"):
-        Kernel("arm64", "v6.1", single="beside")
+        Kernel("arm64", "v6.1", slow_path="beside")
     with pytest.raises(TramplabError, match=r"riscv64 v6\.12 has no ops beside its functions"):
-        Kernel("riscv64", "v6.12", single="beside")
-    with pytest.raises(TramplabError, match="fitting=True or single=, not both"):
-        Kernel("arm64", single="lookup", fitting=True)
-    kernel = Kernel("arm64", single="literal")
+        Kernel("riscv64", "v6.12", slow_path="beside")
+    kernel = Kernel("arm64", slow_path="literal")
     assert str(kernel).endswith("(literal), which no kernel has")
-    assert "no kernel" not in str(Kernel("x86_64", single="one-ops"))
+    assert "no kernel" not in str(Kernel("x86_64", slow_path="one-ops"))
     before = text(kernel)
     with pytest.raises(TramplabError, match=r"takes requests of the type Direct, not Bpf"):
         kernel.attach(kernel.function("one_arg"), Bpf(fentry=1))

@@ -25,18 +25,14 @@ from ..build.toolchain import GUEST
 from ..emulate.code import settle
 from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
 from ..ftrace import arch, releases
-from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
 from ..ftrace.releases import LATEST
-from ..ftrace.sharing import SharingSlowPath
-from ..ftrace.sites import sites
 from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
-from ..trampolines import KINDS, ground
-from ..trampolines import single as singles
+from ..trampolines import KINDS
+from ..trampolines import slow_path as chosen
 from ..trampolines.arguments import passing
-from ..trampolines.fitting import FittingSlowPath
-from ..trampolines.single import SingleSlowPath
+from ..trampolines.ground import Ground
 from . import boot
 from .guest import load
 from .places import places, vector
@@ -54,8 +50,8 @@ class Kernel:
     cpus: how many CPUs it has; they run one at a time.
     traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs when calls run between its steps;
         without it, a breakpoint ends a call with an error.
-    fitting: hypothetical, each function's site goes to the smallest trampoline that serves all ops on it (trampolines/fitting).
-    single: one ops for all direct calls, in one of the ways of trampolines/single.
+    slow_path: by name (SLOW_PATHS of trampolines/), one that differs from the release's: "fitting", each site goes to the smallest
+        trampoline that serves all ops on it; or a way to have one ops for all direct calls (trampolines/single).
     room_at: addresses at which code is to have room (trampolines/placed).
     overrides: features by name (see data/releases.yml), e.g. call_ops=False; str(kernel) shows them.
 
@@ -72,9 +68,8 @@ class Kernel:
         guest: str | Path = GUEST,
         cpus: int = 1,
         traps: bool = False,
-        fitting: bool = False,
+        slow_path: str = "",
         room_at: Iterable[int] = (),
-        single: str = "",
         **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
@@ -82,35 +77,17 @@ class Kernel:
             raise TramplabError(
                 "a kernel needs the meter count or record: without one an endless loop would never end."
             )
-        self.features = releases.features(self.isa, release, overrides)
-        cpus, traps, fitting = whole(cpus, "cpus", 1), switch(traps, "traps"), switch(fitting, "fitting")
-        if fitting and single != "":
-            raise TramplabError("a kernel has fitting=True or single=, not both.")
-        way = None if single == "" else singles.get(single, self.features)
-        if way:
-            self.features = singles.with_way(self.features, way)
+        features = releases.features(self.isa, release, overrides)
+        kind = chosen(slow_path, features)
+        self.features, self._note = kind.features(features), kind.note
         self.image = load(self.isa, arch.of(self.isa).config(self.features), folder(guest, "guest"))
-        room = places(self.image, cpus, traps, room_at)
+        room = places(self.image, whole(cpus, "cpus", 1), switch(traps, "traps"), room_at)
         self.machine = Machine(self.image, room, meter, switch(python_meter, "python_meter"))
-        self.heap = Heap(room.heap.address, room.heap.size)
-        where = sites(self.image, self.features)
-        counters = ground.PerCpuCounters(self.image)
-        area = ground.modules(room.modules.address, room.modules.size)
-        gaps = ground.gaps(self.image, room.more)
-        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus, gaps)
-        makers = [kind.maker(under) for kind in KINDS]
-        self._note = ""
+        ground = Ground.of(self.image, self.features, room)
+        self.heap = ground.heap
+        self.slowpath = kind.make(ground, [made.maker(ground) for made in KINDS])
         self._asked: dict[Registered, Request] = {}  # as it was given, without the filter of what it was attached to
-        self.slowpath: SharingSlowPath
-        if fitting:
-            self._note = " with fitted trampolines, which no kernel has"
-            self.slowpath = FittingSlowPath(under, where, makers)
-        elif way:
-            self._note = f" with one ops for all direct calls ({way.name})" + ", which no kernel has" * way.hypothetical
-            self.slowpath = SingleSlowPath(under, where, makers, way)
-        else:
-            self.slowpath = SharingSlowPath(self.image, self.features, self.heap, where, makers)
-        self._components = Components(self.image, where.values())
+        self._components = Components(self.image, ground.sites.values())
         self.machine.name_of = lambda address: self.names()(address)
         weakref.finalize(self, settle, self.machine.memory.code.pending).atexit = False  # for who keeps only what calls have shown
         self.cpus = boot.cpus(self.machine, self.heap)

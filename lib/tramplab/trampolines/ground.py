@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..emulate.memory import Area
+from ..emulate.machine import Places
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
 from ..ftrace.site import Site
+from ..ftrace.sites import sites
 
 #: The guest's room near its text, behind the common trampolines: since v6.16 a site of riscv64 calls nothing that is further
 #: than 2 KiB from ftrace_caller.
@@ -59,24 +60,22 @@ class Ground:
     heap: Heap
     counters: PerCpuCounters
     cpus: int
-    gaps: tuple[tuple[int, int], ...] = ()
+    gaps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, image: Image, features: Features, places: Places) -> Ground:
+        """With nothing allocated, of a guest whose memory is laid out so."""
+        room = image.symbol(ROOM)
+        near = Heap(room.address, room.size, "the room for trampolines near the kernel's text is full: detach one first.")
+        area = places.modules
+        modules = Heap(area.address, area.size, "the guest's module area is full: too many trampolines at once.")
+        heap, counters = Heap(places.heap.address, places.heap.size), PerCpuCounters(image)
+        return cls(image, features, sites(image, features), near, modules, heap, counters, len(places.stacks), _gaps(image, places))
 
 
-def near(image: Image) -> Heap:
-    """The allocator of the room near the text."""
-    room = image.symbol(ROOM)
-    full = "the room for trampolines near the kernel's text is full: detach one first."
-    return Heap(room.address, room.size, full)
-
-
-def modules(base: int, size: int) -> Heap:
-    """The allocator of the module area."""
-    return Heap(base, size, "the guest's module area is full: too many trampolines at once.")
-
-
-def gaps(image: Image, apart: Iterable[Area]) -> tuple[tuple[int, int], ...]:
-    """(start, end) of these areas, and of what lies in the image's executable segments between its code and is padding."""
-    free = [(a.address, a.end) for a in apart]
+def _gaps(image: Image, places: Places) -> tuple[tuple[int, int], ...]:
+    """(start, end) of the areas that were asked for, and of the padding between the code of the image's executable segments."""
+    free = [(a.address, a.end) for a in places.more]
     for segment in (s for s in image.segments if s.executable):
         at, end = segment.address, segment.address + segment.size
         for start, behind, _ in (span for span in image.code if at <= span[0] < end):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..ftrace.maker import Maker
 from ..ftrace.ops import Request
 from ..ftrace.releases import Features
+from ..ftrace.sharing import SharingSlowPath
 from .ground import Ground
 
 MAX_CALLBACKS = 120
@@ -54,3 +55,25 @@ class Kind:
 
     maker: Callable[[Ground], Maker]
     hooks: tuple[Hook, ...] = ()
+
+
+def _as_in_the_release(ground: Ground, makers: Sequence[Maker]) -> SharingSlowPath:
+    return SharingSlowPath(ground.image, ground.features, ground.heap, ground.sites, makers)
+
+
+@dataclass(frozen=True)
+class SlowPathKind:
+    """A slow path that a kernel can be made with.
+
+    check: raises TramplabError if a kernel of these features cannot have it. features: those of the release -> those of the guest.
+    make: the slow path of one guest, with these makers. note: what a kernel says of it.
+    """
+
+    check: Callable[[Features], None] = lambda features: None
+    features: Callable[[Features], Features] = lambda features: features
+    make: Callable[[Ground, Sequence[Maker]], SharingSlowPath] = _as_in_the_release
+    note: str = ""
+
+
+#: The slow path of the release.
+RELEASES = SlowPathKind()

@@ -41,7 +41,7 @@ class Setup:
 
     def kernel(self, meter: str = "record") -> Kernel:
         """Such a kernel, booted."""
-        return Kernel(self.isa, self.release, single=self.single, meter=meter)
+        return Kernel(self.isa, self.release, slow_path=self.single, meter=meter)
 
     @property
     def head(self) -> dict[str, object]:

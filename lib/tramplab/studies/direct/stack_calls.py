@@ -145,7 +145,7 @@ def _of(isa: str) -> Iterator[dict[str, object]]:
 
 def _kernel(isa: str, pointers: bool, build: Build, single: str) -> Kernel:
     overrides: dict[str, Any] = dict(build.overrides)
-    return Kernel(isa, build.release, meter=RECORD, single=single, frame_pointer=pointers, **overrides)
+    return Kernel(isa, build.release, meter=RECORD, slow_path=single, frame_pointer=pointers, **overrides)
 
 
 def traced(kernel: Kernel, variant: Variant, recovered: bool = True) -> list[dict[str, object]]:

@@ -90,7 +90,7 @@ class _Played:
     """A kernel in which ops join a function and leave, the first of them an observer."""
 
     def __init__(self, isa: str, release: str, fitting: bool) -> None:
-        self.kernel, self._fitting = Kernel(isa, release, fitting=fitting), fitting
+        self.kernel, self._fitting = Kernel(isa, release, slow_path="fitting" if fitting else ""), fitting
         self._site = self.kernel.function(FUNCTION).site
         self._result = self.kernel.call(FUNCTION, *ARGUMENTS).value
         self._attached: list[tuple[str, Registered]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from ...ftrace.maker import Maker
 from ...ftrace.ops import Registered, Request
 from ...ftrace.records import IGNORE, MODIFY_CALL, Record
 from ...ftrace.sharing import SharingSlowPath
-from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, text
 from ..ground import ROOM, Ground
 from ..plain import Ops
@@ -49,7 +48,7 @@ class FittedOps:
         """Raise TramplabError if the release has no ftrace_regs to hand over, or for an ops that changes the ip."""
         check_redirecting(request)
         if request.ipmodify:
-            raise TramplabError("a fitted trampoline is for ops that only look; take a kernel without fitting=True.")
+            raise TramplabError("a fitted trampoline is for ops that only look; take a kernel without slow_path=.")
         if not self._ground.features["args"]:
             raise TramplabError(f"a fitted trampoline hands over an ftrace_regs, which {self._ground.features} has not.")
 
@@ -71,8 +70,8 @@ class FittingSlowPath(SharingSlowPath):
     calls the only ops' callback, or the list function. All others go where the kernel sends them. One function at a time has
     such ops, as the room near the text is small."""
 
-    def __init__(self, ground: Ground, sites: Mapping[str, Site], makers: Sequence[Maker]) -> None:
-        super().__init__(ground.image, ground.features, ground.heap, sites, [FittedOps(ground), *makers])
+    def __init__(self, ground: Ground, makers: Sequence[Maker]) -> None:
+        super().__init__(ground.image, ground.features, ground.heap, ground.sites, [FittedOps(ground), *makers])
         self._ground = ground
         self._made: dict[str, _Made] = {}
         self._moved: set[str] = set()

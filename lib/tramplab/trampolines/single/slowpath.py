@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ...base.errors import TramplabError
 from ...ftrace.layout import fields, hash_table
@@ -11,7 +11,6 @@ from ...ftrace.maker import Maker, maker_of
 from ...ftrace.ops import FL_DYNAMIC, Registered, Request, selected
 from ...ftrace.records import Record
 from ...ftrace.sharing import SharingSlowPath
-from ...ftrace.site import Site
 from ...ftrace.steps import POINTER, Free, Step, Sync, Wait, block, word
 from ..direct import Direct
 from ..ground import Ground
@@ -32,8 +31,8 @@ class SingleSlowPath(SharingSlowPath):
     the member: it is in no list, and has the place of the one ops.
     """
 
-    def __init__(self, ground: Ground, sites: Mapping[str, Site], makers: Sequence[Maker], way: Way) -> None:
-        super().__init__(ground.image, ground.features, ground.heap, sites, makers)
+    def __init__(self, ground: Ground, makers: Sequence[Maker], way: Way) -> None:
+        super().__init__(ground.image, ground.features, ground.heap, ground.sites, makers)
         self._way = way
         self._single: Registered | None = None
         self._members: dict[str, Registered] = {}  # by function

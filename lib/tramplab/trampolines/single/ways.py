@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ...base.arguments import of_name
 from ...base.errors import TramplabError
 from ...ftrace.releases import Features, intervals
 
@@ -51,23 +50,23 @@ def _kernels(isa: str) -> str:
     return next((str(i) for i in intervals(isa, "direct_in_ops") if not i.value), "")
 
 
-def get(name: str, features: Features) -> Way:
-    """A way by name, for a kernel of these features; raises TramplabError if there is none, or this kernel cannot have it."""
-    way, isa = of_name("way to have one ops for all direct calls", name, WAYS), features.isa
+def check(way: Way, features: Features) -> None:
+    """Raise TramplabError if a kernel of these features cannot have this way."""
+    isa = features.isa
     if isa not in way.isas:
         fitting = ", ".join(w.name for w in WAYS.values() if isa in w.isas)
-        raise TramplabError(f"one ops for all direct calls is had on {isa} with single={fitting}, not {name}.")
+        raise TramplabError(f"one ops for all direct calls is had on {isa} with slow_path={fitting}, not {way.name}.")
     if not features["direct"]:
         raise TramplabError(f"{features} has no direct calls; take a release that has them.")
     when = _kernels(isa)
     if when and features["direct_in_ops"]:
         raise TramplabError(f"{features} has the target of a direct call in its ops; one ops for all is {when}.")
     if not when and not features["call_ops"]:
-        raise TramplabError(f"{features} has no ops beside its functions, on which the way {name} is built; take a newer release.")
-    return way
+        lacks = f"{features} has no ops beside its functions, on which the way {way.name} is built"
+        raise TramplabError(f"{lacks}; take a newer release.")
 
 
-def with_way(features: Features, way: Way) -> Features:
+def with_way(way: Way, features: Features) -> Features:
     """The features of a kernel that has this way."""
     added = dict.fromkeys(("single_direct", *way.features), True)
     return dataclasses.replace(features, values={**features.values, **added, "direct_in_ops": False})
