@@ -1,4 +1,5 @@
 	.text
+/* The entry of the process: no frame, no return address, and an aligned stack, as child() wants them. It does not return. */
 	.globl	_start
 _start:	li	s0, 0
 	li	ra, 0
@@ -6,6 +7,7 @@ _start:	li	s0, 0
 	call	child
 	ebreak
 
+/* sys(number, a, ..., f): a system call, the C arguments moved to where the kernel takes them. */
 	.globl	sys
 sys:	mv	a7, a0
 	mv	a0, a1
@@ -17,6 +19,10 @@ sys:	mv	a7, a0
 	ecall
 	ret
 
+/*
+ * enter(function, argument, base): as arch.h says. s0 keeps the child's stack pointer while function(argument) is on the guest's.
+ * tp holds the guest's task, as in a kernel.
+ */
 	.globl	enter
 enter:	addi	sp, sp, -16
 	sd	s0, 0(sp)
