@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import isa as isas
 from . import studies
+from .anatomy import boxes, graph_text
 from .base import documents, streams
 from .base.arguments import typed
 from .base.errors import TramplabError, unknown
@@ -77,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.set_defaults(command=_run)
 
-    p = sub.add_parser("trace", help="annotated disassembly of one hooked call")
+    p = sub.add_parser("trace", help="annotated disassembly of one hooked call, or the functions that it goes through")
     _hook_arguments(p)
+    p.add_argument("--calls", action="store_true", help="the functions alone, as the function_graph tracer shows them")
     p.set_defaults(command=_trace)
 
     p = sub.add_parser("measure", help="counts of one hooked call, by component")
@@ -188,7 +190,7 @@ def _run(args: argparse.Namespace) -> None:
 def _trace(args: argparse.Namespace) -> None:
     r = run(**_chosen(args))
     print(f"{args.hook} on {r.config}: {r.function.name} returned {r.value}")
-    print(r.disassembly())
+    print(graph_text(boxes(r, r.component_of)) if args.calls else r.disassembly())
 
 
 def _measure(args: argparse.Namespace) -> None:

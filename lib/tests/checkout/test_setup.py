@@ -25,7 +25,7 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 # -- imports: what each part may import, besides itself and what everything rests on
 
 BASE = {"base"}
-ANALYSES = ("estimate", "unwind", "races", "contention", "sparsity", "returns")
+ANALYSES = ("estimate", "anatomy", "unwind", "races", "contention", "sparsity", "returns")
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),
@@ -35,6 +35,7 @@ BELOW = {
     "trampolines": {"isa", "build", "emulate", "ftrace"},
     "lab": {"isa", "build", "emulate", "ftrace", "trampolines"},
     "estimate": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "anatomy": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
     "races": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
     "contention": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
     "sparsity": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "unwind"},
@@ -42,7 +43,7 @@ BELOW = {
     "returns": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "unwind", "sparsity"},
     "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
     "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
-    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "races", "sparsity", "returns"},
+    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races", "sparsity", "returns"},
     "publish": set(),
     "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", *ANALYSES, "native", "vmlinux", "publish"},
 }

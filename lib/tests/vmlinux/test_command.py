@@ -53,10 +53,10 @@ one = pytest.mark.parametrize("image", ["riscv64"], indirect=True)
         ((), "the following arguments are required: IMAGE"),
         (("diff", "a"), "diff compares two kernel images: tramplab kernel diff A B"),
         (("diff", "a", "b", "c"), "diff compares two kernel images"),
-        (("a", "b", "--trace", "ops"), "--trace, --lab and --core are for one kernel image: give one, or leave them away"),
-        (("a", "b", "--lab"), "--trace, --lab and --core are for one kernel image"),
-        (("a", "b", "--core", "zen3"), "--trace, --lab and --core are for one kernel image"),
-        (("a", "--json", "--csv"), "--json, --csv, --trace and --lab are four ways to show a result: choose one"),
+        (("a", "b", "--trace", "ops"), "--trace, --calls, --lab and --core are for one kernel image: give one, or leave them away"),
+        (("a", "b", "--lab"), "--trace, --calls, --lab and --core are for one kernel image"),
+        (("a", "b", "--core", "zen3"), "--trace, --calls, --lab and --core are for one kernel image"),
+        (("a", "--json", "--csv"), "--json, --csv, --trace, --calls and --lab are ways to show a result: choose one"),
         (("diff", "a", "b", "--lab"), "--trace, --lab and --csv are for one kernel image, not for diff"),
         (("nowhere",), "there is no file nowhere"),
         (("diff", "nowhere", "b"), "there is no file nowhere"),
@@ -110,6 +110,18 @@ def test_trace_names_the_kernels_functions(tramplab, image):
     status, out, err = tramplab(image, "--trace", "ops-regs")
     assert (status, out == "") in ((0, False), (2, True))
     assert ("was not measured" in err) == (status == 2)
+
+
+@every
+def test_calls_of_one_image_and_of_two(tramplab, image):
+    status, out, _ = tramplab(image, "--calls", "ops:2")
+    assert status == 0 and max(map(len, out.splitlines())) <= WIDTH
+    assert re.search(r"\|      ftrace_ops_list_func\(\) \{$", out, re.M)
+    status, out, _ = tramplab("diff", image, image, "--calls", "ops:2")
+    assert status == 0 and max(map(len, out.splitlines())) <= WIDTH and "ftrace_ops_list_func() {" in out
+    assert [line for line in out.splitlines() if line.startswith(("!", "     -"))] == [], "one image twice"
+    status, out, err = tramplab(image, "--calls", "ops", "--hook", "ops")
+    assert (status, out) == (2, "") and "leave --hook away" in err
 
 
 @every

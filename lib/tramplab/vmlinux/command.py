@@ -10,11 +10,13 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from ..anatomy import boxes, compared_text, graph_text
 from ..base.errors import TramplabError
 from ..base.width import WIDTH
 from ..estimate import judged
 from ..estimate.cores import Core
 from ..estimate.measure import estimated
+from ..lab.run import Run
 from . import hooks
 from .booted.mitigations import MITIGATIONS, NONE
 from .run import beside, differ, measure, show
@@ -39,6 +41,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a usable model of a core (see tramplab cores)")
     p.add_argument("--lab", action="store_true", help="also count in the lab's kernel of the same release")
     p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")
+    p.add_argument("--calls", metavar="HOOK", help="the functions that one hooked call goes through, as function_graph shows them")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.add_argument("--csv", action="store_true", help="CSV instead of a table")
     p.set_defaults(command=kernel)
@@ -47,14 +50,14 @@ def add(sub: argparse._SubParsersAction) -> None:
 def kernel(args: argparse.Namespace) -> int:
     """Run it; returns the exit status, which says whether one of several images could not be measured. Raises TramplabError for
     what cannot be."""
-    if sum(map(bool, (args.json, args.csv, args.trace, args.lab))) > 1:
-        raise TramplabError("--json, --csv, --trace and --lab are four ways to show a result: choose one.")
-    if args.trace and args.hook:
-        raise TramplabError("--trace shows the hook that it names: leave --hook away.")
+    if sum(map(bool, (args.json, args.csv, args.trace, args.calls, args.lab))) > 1:
+        raise TramplabError("--json, --csv, --trace, --calls and --lab are ways to show a result: choose one.")
+    if args.hook and (args.trace or args.calls):
+        raise TramplabError("--trace and --calls show the hook that they name: leave --hook away.")
     two = args.image[0] == "diff"
     if two and len(args.image) != _DIFF:
         raise TramplabError("diff compares two kernel images: tramplab kernel diff A B.")
-    if args.core and (args.csv or args.trace or args.lab or (two and args.json)):
+    if args.core and (args.csv or args.trace or args.calls or args.lab or (two and args.json)):
         raise TramplabError("estimates are in the table, and in JSON of one kernel image: leave --core away, or how it is shown.")
     if two:
         _diff(args)
@@ -67,7 +70,7 @@ def kernel(args: argparse.Namespace) -> int:
 
 def _one(args: argparse.Namespace) -> None:
     machine = machine_of(Path(args.image[0]), args.mitigations)
-    if args.trace:
+    if args.trace or args.calls:
         _trace(machine, args)
         return
     result, estimates = _measured(machine, args)
@@ -89,8 +92,8 @@ def _one(args: argparse.Namespace) -> None:
 
 def _several(args: argparse.Namespace) -> int:
     """Measure one image after the other; one that cannot be costs the others nothing."""
-    if args.trace or args.lab or args.core:
-        raise TramplabError("--trace, --lab and --core are for one kernel image: give one, or leave them away.")
+    if args.trace or args.calls or args.lab or args.core:
+        raise TramplabError("--trace, --calls, --lab and --core are for one kernel image: give one, or leave them away.")
     results, failed = [], {}
     for path in args.image:
         try:
@@ -108,14 +111,20 @@ def _several(args: argparse.Namespace) -> int:
 
 
 def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
-    function = args.function or machine.usual
-    (measured,) = measure.every(machine, function, [args.trace])
-    if measured.run is None:
-        raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {measured.reason}.")
-    print(f"{args.trace} on {machine}: {function} returned {measured.run.value:#x}")
+    function, hook = args.function or machine.usual, args.trace or args.calls
+    run = _hooked(machine, function, hook)
+    print(f"{hook} on {machine}: {function} returned {run.value:#x}")
     for line in textwrap.wrap(machine.function(function).said, WIDTH):
         print(line)
-    print(measured.run.disassembly())
+    print(run.disassembly() if args.trace else graph_text(boxes(run, run.component_of)))
+
+
+def _hooked(machine: RealMachine, function: str, hook: str) -> Run:
+    """One call with a hook; raises TramplabError where the kernel has none."""
+    (measured,) = measure.every(machine, function, [hook])
+    if measured.run is None:
+        raise TramplabError(f"{hook} was not measured on {machine.opened.version}: {measured.reason}.")
+    return measured.run
 
 
 def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -154,6 +163,9 @@ def _estimate_text(estimates: dict[str, Any]) -> str:
 def _diff(args: argparse.Namespace) -> None:
     if args.trace or args.lab or args.csv:
         raise TramplabError("--trace, --lab and --csv are for one kernel image, not for diff.")
+    if args.calls:
+        _diff_of_calls(args)
+        return
     results: list[dict[str, Any]] = []
     estimates = []
     for path in args.image[1:]:
@@ -174,3 +186,18 @@ def _diff(args: argparse.Namespace) -> None:
     for which, of in zip(("before", "after"), estimates, strict=True):
         if of:
             sys.stdout.write(f"\n{which}:{_estimate_text(of)}")
+
+
+def _diff_of_calls(args: argparse.Namespace) -> None:
+    """Two images' calls with one hook beside each other; the first image decides which function is traced in both."""
+    calls, isa = [], ""
+    for name, path in zip("AB", args.image[1:], strict=True):
+        machine = machine_of(Path(path), args.mitigations)
+        isa = isa or machine.isa.name
+        differ.require_one_isa(isa, machine.isa.name)
+        args.function = args.function or machine.usual
+        run = _hooked(machine, args.function, args.calls)
+        calls.append(boxes(run, run.component_of))
+        for line in textwrap.wrap(f"{name}: {args.calls} on {machine}, {args.function}", WIDTH, break_on_hyphens=False):
+            print(line)
+    print(compared_text(*calls))
