@@ -112,9 +112,10 @@ native: $(VENV)/installed  ## time this machine and save it in data/native, wher
 	done
 	@echo "== now: make update"
 
-# On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
+# From the copy of Debian's archive that apt uses, each package as far as its image. Where there is no apt, the images are fetched
+# first by `python -m tramplab.vmlinux.debian --archive ADDRESS`. KERNELS=--one takes one per ISA.
 # SCHEDULER=... is the address of a Dask scheduler whose workers count; they need the images in their caches, too.
-kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book has, and count (860 MB; KERNELS=--one: 310 MB)
+kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book has, and count (250 MB; KERNELS=--one: 30 MB)
 	$(call writable,data)
 	@echo "== fetching the kernel images that are not in the cache yet"
 	@$(PY) -m tramplab.vmlinux.debian $(KERNELS) || [ $$? = 3 ]  # some are not in the archive any more

@@ -11,7 +11,7 @@ from hypothesis import settings
 from support import guests
 from support.caches import lines
 from support.damage import damage
-from support.debian import made_up
+from support.debian import package
 from support.forgetting import forget
 from support.machines import result
 from support.seeds import drawn, seeds
@@ -73,8 +73,8 @@ class Kept:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self._patch, self.folder, self._turn = patch, folder / "0", 0
-        machine = made_up(folder / "machine", patch)
-        package = machine.package("small", b"image" * 1000)
+        archive = folder / "archive"
+        small = package(archive, "small", b"image" * 1000)
         own = result("x86_64", {"direct": 2.0})
         patch.setattr(times, "_timed", lambda: (own, own))
         patch.setattr(times, "_state", lambda: "now")
@@ -86,7 +86,7 @@ class Kept:
             "rows": rows,
             "script": picture.bundle,
             "times": lambda: times.own(times.HOOKS).as_json(),
-            "image": lambda: (fetch.fetch([package]), fetch.content(package))[1],
+            "image": lambda: (fetch.fetch([small], archive=archive.as_uri()), fetch.content(small))[1],
             **({"objects": linked} if FUZZ else {}),
         }
         self.asking = COMPILED | quick

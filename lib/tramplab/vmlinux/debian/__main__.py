@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     def command() -> None:
         args = _parser().parse_args(arguments)
-        fetch(chosen(args.names, args.one), _say)
+        fetch(chosen(args.names, args.one), _say, [args.archive] if args.archive else ())
 
     return streams.run(command, "interrupted; the images that were fetched are kept.")
 
@@ -28,12 +28,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a package in data/kernels/packages.yml (default: all)")
     parser.add_argument("--one", action="store_true", help="one kernel of each ISA, the one that is marked in packages.yml")
+    parser.add_argument("--archive", metavar="ADDRESS", help="of a copy of Debian's archive (default: those that apt uses)")
     return parser
 
 
-def _say(package: Package, new: bool) -> None:
-    size = len(content(package)) / 1e6
-    print(f"{package.name}: {package}, {size:.1f} MB, {'fetched' if new else 'was there'}", flush=True)
+def _say(package: Package) -> None:
+    print(f"{package.name}: {package}, {len(content(package)) / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":

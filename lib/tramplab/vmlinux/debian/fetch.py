@@ -1,26 +1,58 @@
-"""The kernel images in the cache: fetched from Debian's archive, each held against the SHA-256 of the list.
+"""The kernel images in the cache: each read out of its package in Debian's archive and held against the SHA-256 of the list.
 
-A file there has the cache's checksum behind the image (see cache.py): content() is the image and nothing else.
+A package is an `ar` archive, the last member of which is a compressed tar archive. It is read while it arrives and only as far
+as the image, which lies before most of the modules.
+
+A file in the cache has the cache's checksum behind the image (see cache.py): content() is the image and nothing else.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import http.client
+import lzma
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from ...base import cache
 from ...base.errors import TramplabError
-from ...base.paths import temporary
-from .archive import Archive, Gone, NoLists
 from .list import FILE, Package
 
-_BLOCK = 1 << 20
+_SECONDS = 60  # without a byte, before a connection is given up
+_DAMAGED = (tarfile.TarError, lzma.LZMAError, EOFError, ValueError)
+
+
+class Gone(TramplabError):
+    """The archives do not have these packages."""
+
+    status = 3
+
+    def __init__(self, archives: Iterable[str], packages: Iterable[Package]) -> None:
+        names = ", ".join(f"{p.package}:{p.architecture} {p.version}" for p in packages)
+        super().__init__(
+            f"{' and '.join(archives)} no longer has {names}: the counts that are saved stay, and the archive as it was on a day "
+            "that had them can be named with --archive."
+        )
+
+
+@functools.cache
+def of_apt() -> tuple[str, ...]:
+    """The addresses of the copies of Debian's archive that apt uses on this machine; raises TramplabError where it uses none."""
+    try:
+        command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        found = tuple(dict.fromkeys(done.stdout.split()))
+    except OSError:
+        found = ()
+    if not found:
+        raise TramplabError("apt names no copy of Debian's archive on this machine: name one with --archive ADDRESS.")
+    return found
 
 
 def there(package: Package) -> bool:
@@ -38,105 +70,77 @@ def content(package: Package) -> bytes:
     return cache.made(lambda _: _absent(package), _name(package))
 
 
-def fetch(wanted: Iterable[Package], done: Callable[[Package, bool], None] = lambda package, new: None) -> None:
-    """Put the images into the cache that are not there; done(package, whether it is new) is called as soon as each is there.
+def fetch(
+    wanted: Iterable[Package], done: Callable[[Package], None] = lambda package: None, archives: Sequence[str] = ()
+) -> None:
+    """Put the images into the cache that are not there; done(package) is called as soon as each is there.
 
-    Raises TramplabError at the first that fails, and what came before it is kept. Those of which the archive has another version
-    by now are left out, and named at the end (Gone). Where one suite's list of an architecture cannot be had, as while a mirror is
-    brought up to date, the images of all others are fetched before that is raised.
+    archives: addresses of folders that have Debian's pool/; the first that has a package will do. Without any, those of apt.
+    Raises TramplabError at the first image that cannot be fetched, and what came before it is kept. Those that no archive has are
+    left out, and named at the end (Gone).
     """
-    missing = []
-    for package in wanted:
-        if _whole(package):
-            done(package, False)
-        else:
-            missing.append(package)
-    if not missing:
-        return
     gone: list[Package] = []
-    why = _fetch(missing, done, gone)
-    if why:
-        _fetch_by_lists(missing, done, gone, why)
+    for package in wanted:
+        try:
+            cache.publish(functools.partial(_fetched, package, archives), _name(package))
+        except Gone:
+            gone.append(package)
+        else:
+            done(package)
     if gone:
-        raise Gone(gone)
+        raise Gone(archives or of_apt(), gone)
 
 
-def _fetch(missing: list[Package], done: Callable[[Package, bool], None], gone: list[Package]) -> NoLists | None:
-    """Fetch what is missing; what the archive has no more is noted. Where the lists cannot be had nothing is, and this says why."""
-    with temporary("tramplab-debian-") as folder:
-        archive = Archive(folder, missing)
-        try:
-            archive.update()
-        except NoLists as e:
-            return e
-        for package in missing:
-            try:
-                cache.publish(functools.partial(_made, archive, package), _name(package))
-            except Gone as e:
-                gone += e.packages
-            else:
-                done(package, True)
-    return None
-
-
-def _fetch_by_lists(missing: list[Package], done: Callable[[Package, bool], None], gone: list[Package], why: NoLists) -> None:
-    """The same of each list by itself; raises at the end why the first is not to be had, if one is not. why: of all together."""
-    lists: dict[tuple[str, str], list[Package]] = {}
-    for package in missing:
-        lists.setdefault((package.suite, package.architecture), []).append(package)
-    if len(lists) == 1:
-        raise why
-    failed = [e for packages in lists.values() if (e := _fetch(packages, done, gone))]
-    if failed:
-        raise failed[0]
-
-
-def unpack(deb: Path, package: Package, to: Path) -> Path:
-    """Write the one file out of a package that is the image; raises TramplabError if it is not there, or not the listed one."""
-    digest = hashlib.sha256()
-    with subprocess.Popen(
-        ["dpkg-deb", "--fsys-tarfile", str(deb)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as program:
-        try:
-            with tarfile.open(fileobj=program.stdout, mode="r|", encoding="utf-8") as files:  # modules are read over
-                member = next((m for m in files if m.name.removeprefix("./") == package.path and m.isfile()), None)
-                stream = files.extractfile(member) if member else None
-                if stream is None:
-                    raise TramplabError(f"{package} has no file {package.path}; correct the entry {package.name} of {FILE}.")
-                with to.open("wb") as f:
-                    while block := stream.read(_BLOCK):
-                        digest.update(block)
-                        f.write(block)
-        except tarfile.TarError:
-            raise TramplabError(f"the package {package} cannot be unpacked; run the same command again.") from None
-        except OSError as e:
-            raise TramplabError(
-                f"the image {package.name} cannot be written ({e.strerror}): set TRAMPLAB_CACHE to a folder that has room."
-            ) from None
-        finally:
-            program.kill()  # what comes behind the image is of no use
-    if digest.hexdigest() != package.sha256:
+def _fetched(package: Package, archives: Sequence[str], folder: Path) -> Path:
+    """Write the image into a folder; returns its file."""
+    archives = archives or of_apt()
+    answers = (_from(f"{one.rstrip('/')}/{package.file}", package) for one in archives)
+    if (found := next((answer for answer in answers if answer is not None), None)) is None:
+        raise Gone(archives, [package])
+    digest = hashlib.sha256(found).hexdigest()
+    if digest != package.sha256:
         raise TramplabError(
-            f"{package.path} of {package} has the SHA-256 {digest.hexdigest()} and not that of the entry {package.name} of {FILE}; "
-            "it is not kept, so correct whichever of the two is wrong."
+            f"{package.path} of {package} has the SHA-256 {digest} and not that of the entry {package.name} of {FILE}; it is not "
+            "kept, so correct whichever of the two is wrong."
         )
-    return to
+    file = folder / "image"
+    file.write_bytes(found)
+    return file
 
 
-def _made(archive: Archive, package: Package, folder: Path) -> Path:
-    """The image, made in a folder that goes away with the package."""
-    return unpack(archive.download(package, folder), package, folder / "image")
+def _from(address: str, package: Package) -> bytes | None:
+    """The image out of the package at an address; None if there is no package."""
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as deb:
+            return _image(deb, package)
+    except urllib.error.HTTPError as e:
+        if e.code == 404:
+            return None
+        raise _failed(address, f"{e.code} {e.reason}") from None
+    except _DAMAGED:
+        raise _failed(address, "there is no whole package") from None
+    except (OSError, http.client.HTTPException) as e:
+        raise _failed(address, str(getattr(e, "reason", e)) or "the connection ended") from None
 
 
-def _whole(package: Package) -> bool:
-    """Is the image in the cache? A damaged one goes, so that only one line is said of it."""
-    if not there(package):
-        return False
-    if cache.read(_name(package)) is not None:
-        return True
-    with contextlib.suppress(OSError):
-        cache.remove(cache.place(_name(package)))
-    return False
+def _image(deb: IO[bytes], package: Package) -> bytes:
+    """The image out of a package; raises one of _DAMAGED, OSError or HTTPException where that ends early, TramplabError where the
+    package has no such file."""
+    deb.read(len(b"!<arch>\n"))
+    while not (header := deb.read(60)).startswith(b"data.tar"):
+        size = int(header[48:58])
+        deb.read(size + size % 2)
+    with tarfile.open(fileobj=deb, mode="r|*", encoding="utf-8") as files:
+        for member in files:
+            if member.name.removeprefix("./") == package.path and (stream := files.extractfile(member)):
+                return stream.read()
+    raise TramplabError(f"{package} has no file {package.path}; correct the entry {package.name} of {FILE}.")
+
+
+def _failed(address: str, why: str) -> TramplabError:
+    return TramplabError(
+        f"cannot fetch {address} ({why}); what was fetched before is kept, so run the same command again when this is put right."
+    )
 
 
 def _absent(package: Package) -> NoReturn:

@@ -21,6 +21,8 @@ from ...base.schema import checked
 FILE = "kernels/packages.yml"
 #: ISAs that Debian calls otherwise.
 _MACHINES = {"amd64": "x86_64"}
+#: What Debian signs the kernels of.
+_SIGNED = ("amd64", "arm64")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Package:
 
     #: A short name, which a file may have.
     name: str
-    #: The code name under which the archive has the package.
+    #: The code name under which the archive had the package.
     suite: str
     package: str
     #: Debian's name of what the package runs on.
@@ -49,6 +51,12 @@ class Package:
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
+
+    @property
+    def file(self) -> str:
+        """Where the package is in Debian's archive; signed ones have a source of their own."""
+        source = f"linux-signed-{self.architecture}" if self.architecture in _SIGNED else "linux"
+        return f"pool/main/l/{source}/{self.package}_{self.version}_{self.architecture}.deb"
 
 
 @functools.cache
