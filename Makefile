@@ -54,13 +54,9 @@ text: $(VENV)/installed  ## build the book as plain text into _build/text
 	@echo "== done: $(CURDIR)/_build/text/book/index.txt"
 
 # `make clean` removes _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
-# Neither make nor a shell reads anything into its name: make would expand what it exports to the commands of a rule, which it does
-# with all that is given on its command line.
 SITE ?= _build/site
-unexport SITE
-site: export SITE_AS_TYPED := $(value SITE)
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
-	@$(PY) -m tramplab.publish.site _build/html "$$SITE_AS_TYPED"
+	@$(PY) -m tramplab.publish.site _build/html "$(SITE)"
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
 test: $(VENV)/test browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may

@@ -27,33 +27,23 @@ def read_edition(folder: Path) -> Edition:
         fields = documents.parsed(FILE, documents.text(folder / FILE, FILE))
         return Edition(**{**fields, "authors": tuple(fields["authors"])})
     except (TramplabError, KeyError, TypeError):
-        raise TramplabError(f"{folder} holds no built book: run `make book` first.") from None
+        raise TramplabError(
+            f"{folder} holds no book with a sound {FILE}: run `make book` first, or put a published one back from a copy."
+        ) from None
 
 
 def names(frozen: Path) -> list[str]:
-    """The editions in a site's e/ in the order in which they were published; none where none is, also without e/.
-
-    Raises TramplabError if the list does not agree with what is there: an edition would be lost.
-    """
-    path = frozen / ORDER
-    listed = path.read_text("utf-8", errors="replace").split() if path.is_file() else []
-    folders = [one for one in frozen.iterdir() if one.is_dir()] if frozen.is_dir() else []
-    there = {one.name for one in folders if one.name in listed or (one / FILE).is_file()}  # another one is a stranger's
-    if sorted(listed) != sorted(there):
-        lost = ", ".join(sorted(there - set(listed)))
-        what = f"does not list {lost}" if lost else "lists what is not there, or twice"
-        how = f"the names of the folders beside it, a line each, the oldest first; {LIST} there has them, newest first"
-        raise TramplabError(f"{path} {what}: give it {how}.")
-    return listed
+    """The editions in a site's e/ in the order in which they were published; one that is not listed yet is the newest."""
+    listed = (frozen / ORDER).read_text("utf-8", "replace").split() if (frozen / ORDER).is_file() else []
+    there = sorted(path.parent.name for path in frozen.glob(f"*/{FILE}"))
+    return [name for name in dict.fromkeys([*listed, *there]) if name in there]
 
 
-def page(frozen: Path, order: list[str], now: Edition) -> str:
-    """The page e/index.html; now: the edition that is about to be there."""
-    editions = [now if name == now.name else _published(frozen / name) for name in reversed(order)]
-    title = html.escape(editions[0].title)
-    items = "".join(
-        f'<li><a href="{html.escape(one.name)}/index.html">{html.escape(str(one))}</a></li>\n' for one in editions
-    )
+def page(frozen: Path, order: list[str]) -> str:
+    """The page e/index.html."""
+    editions = [(name, read_edition(frozen / name)) for name in reversed(order)]
+    title = html.escape(editions[0][1].title)
+    items = "".join(f'<li><a href="{html.escape(name)}/index.html">{html.escape(str(one))}</a></li>\n' for name, one in editions)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Editions of {title}</title>\n'
         '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
@@ -61,10 +51,3 @@ def page(frozen: Path, order: list[str], now: Edition) -> str:
         f'<a href="../index.html">The newest</a> is also at the top of this site.</p>\n<ul>\n{items}</ul>\n'
         "</main>\n</body>\n</html>\n"
     )
-
-
-def _published(folder: Path) -> Edition:
-    try:
-        return read_edition(folder)
-    except TramplabError:
-        raise TramplabError(f"{folder / FILE} does not say which edition is there: put it back from a copy of the site.") from None

@@ -3,24 +3,19 @@
 `make site` runs it: python -m tramplab.publish.site HTML SITE. All links are relative, so the folder can be put below
 any address, or be opened as it is.
 
-What is new is made in a folder of its own in the site, on the same disk. When it is whole it gets another name, and from then
-on there are only renames, which the next run goes on with if this one is stopped.
+An edition is made in a folder of its own in the site, on the same disk, and is renamed into e/ when it is whole. The list of
+editions and the top follow from what is in e/, and each run makes them again: so the next one finishes what one that was stopped
+has left, whichever edition it publishes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import filecmp
-import functools
 import html
 import os
 import posixpath
 import re
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..base import streams
@@ -29,10 +24,9 @@ from . import editions
 from .cite import edition
 from .cite.edition import Edition
 
-DRAFT = ".unfinished-draft"  # in the site: what is not whole yet, or not needed any more
-WHOLE = ".unfinished-whole"  # what is whole, and not all in its place yet
-OURS = ".unfinished-*"  # both, and what earlier versions left when they were killed
-_LINE = re.compile(rb'(<p class="tl-links tl-edition">)(.*?)(</p>)')
+DRAFT = ".unfinished"  # in the site: what is not whole yet, or not needed any more
+# The line of a page that says its edition; what a frozen one says besides is the second part.
+_LINE = re.compile(rb'(<p class="tl-links tl-edition">.*?)( \xc2\xb7 frozen \xc2\xb7 .*?)?(</p>)')
 
 
 def line(text: str) -> str:
@@ -49,23 +43,29 @@ def lay_out(built: Path, site: Path) -> str:
     now = _frozen(built)
     if built.resolve() in (site.resolve(), *site.resolve().parents):
         raise TramplabError(f"{site} lies in the built book, which the next one replaces: name another folder.")
-    site.mkdir(parents=True, exist_ok=True)
-    with _alone(site):
-        order = editions.names(site / "e")
-        _refuse_strangers(built, site, order)
-        draft = site / DRAFT
-        try:
-            draft.mkdir(mode=0o700)
-            newest = _draw_up(draft, built, site, order, now)
-            if newest:
-                draft.rename(site / WHOLE)
-        finally:
-            if draft.exists():
-                shutil.rmtree(draft)
-        if not newest:
-            return f"{now} is in {site} as it was; {order[-1]} stays the newest."
-        _finish(site)
-        return f"{now} is in {site}, as the newest and under e/{now.name}/."
+    _refuse_strangers(built, site)
+    draft, frozen = site / DRAFT, site / "e"
+    if draft.exists():
+        shutil.rmtree(draft)
+    try:
+        draft.mkdir(parents=True)
+        _copy(built, draft / "frozen", now.name, f"e/{now.name}/")
+        if not (frozen / now.name).exists():
+            frozen.mkdir(exist_ok=True)
+            (draft / "frozen").rename(frozen / now.name)
+        elif _contents(draft / "frozen") != _contents(frozen / now.name):
+            there = frozen / now.name
+            raise TramplabError(f"{there} holds other pages of {now}; a published edition never changes: tag a new version.")
+        order = editions.names(frozen)
+        for name, text in ((editions.ORDER, "".join(f"{one}\n" for one in order)), (editions.LIST, editions.page(frozen, order))):
+            (draft / name).write_text(text, "utf-8")
+            (draft / name).replace(frozen / name)
+        _put_on_top(site, order[-1])
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    if order[-1] != now.name:
+        return f"{now} is in {site} as it was; {order[-1]} stays the newest."
+    return f"{now} is in {site}, as the newest and under e/{now.name}/."
 
 
 def _frozen(built: Path) -> Edition:
@@ -84,121 +84,60 @@ def _frozen(built: Path) -> Edition:
     return now
 
 
-@contextlib.contextmanager
-def _alone(site: Path) -> Iterator[None]:
-    """For one process at a time, which first finishes or clears what a killed one left."""
-    handle = os.open(site, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TramplabError(f"another process is laying out {site}: wait for its end.") from None
-        if _is_folder(site / WHOLE):
-            _finish(site)
-        for left in site.glob(OURS):
-            if _is_folder(left):
-                shutil.rmtree(left)
-            else:
-                left.unlink()
-        yield
-    finally:
-        os.close(handle)
+def _published(site: Path) -> set[str]:
+    """The names at the top of a site that editions have brought."""
+    return {name for one in editions.names(site / "e") for name in os.listdir(site / "e" / one)}
 
 
-def _is_folder(path: Path) -> bool:
-    """Whether it is one itself: this makes no links, and follows none, wherever they lead."""
-    return path.is_dir() and not path.is_symlink()
-
-
-def _refuse_strangers(built: Path, site: Path, order: list[str]) -> None:
+def _refuse_strangers(built: Path, site: Path) -> None:
     """Refuse a folder in which the newest edition would replace files that no edition brought."""
-    ours = {name for old in order for name in os.listdir(site / "e" / old)}
-    strangers = sorted(set(os.listdir(built)) & set(os.listdir(site)) - ours)
-    frozen = site / "e"
-    if set(os.listdir(frozen)) - {*order, editions.ORDER, editions.LIST} if frozen.is_dir() else os.path.lexists(frozen):
-        strangers.append("e")
-    if strangers:
+    ours = _published(site)
+    new = {*os.listdir(built)} | ({"e"} if not ours else set())
+    there = {path.name for path in site.iterdir() if path.name != "e" or any(path.iterdir())} if site.exists() else set()
+    if strangers := sorted(new & there - ours):
         raise TramplabError(f"{site} holds {strangers[0]}, which is no part of a published book: name another folder.")
 
 
-def _draw_up(draft: Path, built: Path, site: Path, order: list[str], now: Edition) -> bool:
-    """Make all that is to be put in its place: e/ and top/, and in stale/ the names of what goes from the top. Returns whether
-    anything is: not where a later edition is the newest."""
-    for name in ("e", "stale", "old"):
-        (draft / name).mkdir()
-    frozen, there = draft / "e" / now.name, site / "e" / now.name
-    _copy(built, frozen, lambda page: _below_e(page, now))
-    if now.name not in order:
-        for name in set(os.listdir(site / "e" / order[-1])) - set(os.listdir(built)) if order else ():
-            (draft / "stale" / name).touch()
-    elif not _same(filecmp.dircmp(frozen, there, ignore=[], hide=[])):
-        raise TramplabError(f"{there} holds other pages of {now}; a published edition never changes: tag a new version.")
-    elif order[-1] != now.name:
-        return False
-    else:
-        shutil.rmtree(frozen)
-    order = list(dict.fromkeys([*order, now.name]))
-    (draft / "e" / editions.ORDER).write_text("".join(f"{name}\n" for name in order), "utf-8")
-    (draft / "e" / editions.LIST).write_text(editions.page(site / "e", order, now), "utf-8")
-    _copy(built, draft / "top", lambda page: _at_the_top(page, now))
-    (draft / "top" / ".nojekyll").write_text("", "utf-8")  # GitHub would leave out the folders that begin with _
-    return True
-
-
-def _finish(site: Path) -> None:
-    """Rename what is whole into its place, one by one; what was there goes. Whatever rename is the last, it can be called again."""
-    whole = site / WHOLE
-    (site / "e").mkdir(exist_ok=True)
-    for path in sorted((whole / "e").iterdir(), key=Path.is_file):  # an edition is there before it is listed
-        os.replace(path, site / "e" / path.name)
-    waiting = set(os.listdir(whole / "top"))
-    for name in sorted(waiting | set(os.listdir(whole / "stale"))):
+def _put_on_top(site: Path, newest: str) -> None:
+    """Put an edition at the top, in place of the one before."""
+    top, old = site / DRAFT / "top", site / DRAFT / "old"
+    _copy(site / "e" / newest, top, newest, "")
+    (top / ".nojekyll").touch()  # GitHub would leave out the folders that begin with _
+    old.mkdir()
+    new = {*os.listdir(top)}
+    for name in sorted(_published(site) | new):
         if os.path.lexists(site / name):
-            (site / name).rename(whole / "old" / name)
-        if name in waiting:
-            (whole / "top" / name).rename(site / name)
-    whole.rename(site / DRAFT)
-    shutil.rmtree(site / DRAFT)
+            (site / name).rename(old / name)
+        if name in new:
+            (top / name).rename(site / name)
 
 
-def _at_the_top(page: str, now: Edition) -> str:
-    frozen = _link(page, f"e/{now.name}/{page}", "this page, frozen")
-    return f"newest · {frozen} · {_link(page, 'e/index.html', 'all editions')}"
-
-
-def _below_e(page: str, now: Edition) -> str:
-    here = f"e/{now.name}/{page}"
-    newest = _link(here, page, "newest edition of this page")
-    return f"frozen · {newest} · {_link(here, 'e/index.html', 'all editions')}"
-
-
-def _link(page: str, target: str, label: str) -> str:
-    return f'<a href="{html.escape(posixpath.relpath(target, posixpath.dirname(page) or "."))}">{label}</a>'
-
-
-def _copy(built: Path, target: Path, addition: Callable[[str], str]) -> None:
-    """Copy the book; addition: page -> what its edition line says besides."""
+def _copy(book: Path, target: Path, name: str, below: str) -> None:
+    """Copy the book of an edition; its pages get links to the others. below: where they will be in the site, "" for the top."""
     target.mkdir()
-    for path in sorted(built.rglob("*")):
-        page = path.relative_to(built).as_posix()
+    for path in sorted(book.rglob("*")):
+        page = path.relative_to(book).as_posix()
         if path.is_dir():
             (target / page).mkdir()
         elif path.suffix == ".html":
-            (target / page).write_bytes(_marked(path.read_bytes(), functools.partial(addition, page)))
+            (target / page).write_bytes(_marked(path.read_bytes(), page, name, below))
         else:
             shutil.copy2(path, target / page)
 
 
-def _marked(text: bytes, says: Callable[[], str]) -> bytes:
-    """A page with more in its edition line, if it has one."""
-    return _LINE.sub(lambda found: b"%b%b \xc2\xb7 %b%b" % (found[1], found[2], says().encode(), found[3]), text)
+def _marked(text: bytes, page: str, name: str, below: str) -> bytes:
+    """A page that says in its edition line, if it has one, whether it is the newest or frozen."""
+    state, other, label = "newest", f"e/{name}/{page}", "this page, frozen"
+    if below:
+        state, other, label = "frozen", page, "newest edition of this page"
+    says, folder = f" · {state}", posixpath.dirname(below + page) or "."
+    for target, text_of_link in ((other, label), ("e/index.html", "all editions")):
+        says += f' · <a href="{html.escape(posixpath.relpath(target, folder))}">{text_of_link}</a>'
+    return _LINE.sub(lambda found: found[1] + says.encode() + found[3], text)
 
 
-def _same(compared: filecmp.dircmp) -> bool:
-    """Whether two folders hold the same bytes."""
-    files = filecmp.cmpfiles(compared.left, compared.right, compared.common_files, shallow=False)[0]
-    there = compared.left_list == compared.right_list and len(files) == len(compared.common_files)
-    return there and all(_same(below) for below in compared.subdirs.values())
+def _contents(book: Path) -> dict[Path, bytes]:
+    return {path.relative_to(book): path.read_bytes() for path in book.rglob("*") if path.is_file()}
 
 
 def main(arguments: list[str]) -> int:
@@ -207,26 +146,15 @@ def main(arguments: list[str]) -> int:
     def command() -> None:
         if len(arguments) != 2 or not all(arguments):
             raise TramplabError("name two folders: the built book and the site (make site SITE=...).")
-        built, site = (Path(os.path.expanduser(name)) for name in arguments)
+        built, site = (Path(name).expanduser() for name in arguments)
         try:
-            done = lay_out(built, site)
+            print(f"== {lay_out(built, site)}")
         except OSError as e:
             where = e.filename2 or e.filename or site
-            raise TramplabError(f"{e.strerror} at {where}; {_left(site)}; put that right, then `make site` again.") from None
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; {_left(site)}.") from None
-        print(f"== {done}")
+            raise TramplabError(f"{e.strerror} at {where}: put that right, then `make site` finishes what is begun.") from None
 
-    return streams.run(command)
-
-
-def _left(site: Path) -> str:
-    """What a run that was stopped has left."""
-    return f"{site} has some of what is new, and the next run finishes it" if _is_folder(site / WHOLE) else f"{site} is as it was"
+    return streams.run(command, "interrupted; the next `make site` finishes what is begun.")
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
-            signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
