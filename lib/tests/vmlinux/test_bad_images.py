@@ -12,6 +12,7 @@ import pytest
 from support.containers import PACKERS, flat
 from support.damage import DAMAGES
 from support.kernels import BANNER, FUNC, LAYOUTS, Part, changed, content, image, kallsyms, many, symtab, types, vmlinux
+from support.programs import program
 from support.small_kernels import ARM, LOADED, OPS, RISCV, X86, arm64_elf, listed, opened, refused, section, x86
 from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.open import btf, packing
@@ -73,9 +74,10 @@ def test_a_kernel_whose_symbols_lie_elsewhere(place):
 
 
 def test_an_elf_file_that_is_no_kernel(place):
-    said = "FILE is an ELF file, but no kernel: nothing of it lies where kernels do: give a vmlinux."
+    said = "FILE is an ELF file, but nothing of it lies where kernels do: give the vmlinux or bzImage of a build."
     assert refused(place, vmlinux("x86_64", [(0x400000, 0x400000, bytes(5000), 0)])) == said
     assert refused(place, vmlinux("arm64", [], [Part(".text", bytes(100))])) == said
+    assert refused(place, program("x86_64", [(".text", b"\xc3" * 100), (".rodata", BANNER)])) == said
 
 
 def large(data: bytes, at: int) -> bytes:

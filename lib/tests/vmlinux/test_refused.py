@@ -125,8 +125,9 @@ def test_other_kernels_are_named(at, magic, name, place):
         (b"!<arch>\ndebian-binary   ", "a Debian package"),
         (b"\xed\xab\xee\xdb\x03", "an RPM package"),
         (b"\x27\x05\x19\x56" + bytes(26) + b"\4" + bytes(40), "a U-Boot image"),
-        (b"\xd0\x0d\xfe\xed" + bytes(60), "a device tree"),
-        (b"MZ" + bytes(600), "an EFI program without a known kernel header or a section .linux"),
+        (b"\xd0\x0d\xfe\xed" + bytes(60), "a device tree or a FIT image"),
+        (b"ANDROID!" + bytes(60), "an Android boot image"),
+        (b"MZ" + bytes(600), "an EFI program without a section .linux"),
     ],
 )
 def test_what_is_no_kernel_is_named(content, what, place):

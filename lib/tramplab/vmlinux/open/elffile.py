@@ -11,15 +11,13 @@ from ...base.errors import TramplabError
 from . import btf, kallsyms, relocate
 from .dwarf import FromDwarf
 from .kallsyms import LONGEST
-from .parts import BANNER, KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
+from .parts import KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
 from .payload import Payload
 from .sections import NOBITS, RELA, Section, damaged, sections, segments
 from .types import Types
 
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols
-#: The program's own name (arch/um/kernel/um_arch.c).
-_USER_MODE = b"User Mode Linux"
 
 
 def parts(payload: Payload) -> Parts:
@@ -42,26 +40,13 @@ def _loads(payload: Payload) -> list[Load]:
     """The segments to load, at the addresses they are linked for."""
     headers = segments(payload.data, payload.path)
     if not any(s.address >= KERNEL for s in headers):
-        raise _no_kernel(payload)
+        raise TramplabError(
+            f"{payload.path} is an ELF file, but nothing of it lies where kernels do: give the vmlinux or bzImage of a build."
+        )
     if (size := sum(s.size for s in headers)) > LIMIT:
         raise too_large(payload.path, size)
     view = memoryview(payload.data)
     return [Load(s.address, view[s.at : s.at + s.length], s.size) for s in headers]
-
-
-def _no_kernel(payload: Payload) -> TramplabError:
-    """For an ELF file of which nothing lies where kernels do."""
-    path, banner = payload.path, BANNER.search(payload.data)
-    if banner is None:
-        return TramplabError(f"{path} is an ELF file, but no kernel: nothing of it lies where kernels do: give a vmlinux.")
-    if _USER_MODE in payload.data:
-        return TramplabError(
-            f"{path} is user-mode Linux, a kernel that runs as a program and has no patch sites of {payload.isa.name}'s "
-            f"kernels: there is no lab for it, give a vmlinux that boots."
-        )
-    return TramplabError(
-        f"{path} is an ELF file with a kernel in it that has no header of its own: give the vmlinux or Image that it was made of."
-    )
 
 
 def _placed(loads: list[Load], symbols: Symbols, path: Path) -> tuple[Load, ...]:

@@ -33,9 +33,10 @@ _NO_KERNELS = (
     (b"0707", "an initrd (a cpio archive)", "give the vmlinuz that lies beside it"),
     (b"!<arch>\ndebian", "a Debian package", "unpack it with `dpkg-deb -x FILE OUT` and give the vmlinuz in it"),
     (b"\xed\xab\xee\xdb", "an RPM package", "unpack it with `rpm2cpio FILE | cpio -id` and give the vmlinuz in it"),
-    (b"\x27\x05\x19\x56", "a U-Boot image", "give the kernel's"),
-    (b"\xd0\x0d\xfe\xed", "a device tree", "give the vmlinuz or Image that is started with it"),
-    (b"MZ", "an EFI program without a known kernel header or a section .linux", "give the vmlinuz that it loads"),
+    (b"\x27\x05\x19\x56", "a U-Boot image", "give the Image that it was made of"),
+    (b"ANDROID!", "an Android boot image", "give the Image that it was made of"),
+    (b"\xd0\x0d\xfe\xed", "a device tree or a FIT image", "give the vmlinuz or Image that is started with it"),
+    (b"MZ", "an EFI program without a section .linux", "give the vmlinuz that it loads"),
 )
 
 
