@@ -310,7 +310,8 @@ def _update_permalinks() -> None:
     root, name = checkout(), f"data/{permalinks.FILE}"
     path, past = root / name, history(root, name)
     old = documents.text(path, permalinks.FILE) if path.is_file() else ""
-    new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses(), *findings.addresses()])
+    declared = [*pages.addresses(root / "book"), *claims.addresses()]
+    new = permalinks.updated(old, [*declared, *findings.addresses(declared)])
     for sentence in permalinks.lost(permalinks.parse(new), past).values():
         raise TramplabError(sentence)
     if past.lacks:

@@ -13,7 +13,7 @@ import pytest
 from altair.vegalite.v6.schema import load_schema
 
 from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import dumbbell, heat_map, lines, scatter, stacked_bars, state_strip, steps, waterfall
+from tramplab.publish.figures.chart import dumbbell, flame, heat_map, lines, scatter, stacked_bars, state_strip, steps, waterfall
 
 ISAS = ("x86_64", "arm64", "riscv64")
 LAYOUTS = ("wide", "narrow")
@@ -152,6 +152,24 @@ def dumbbell_rows() -> pd.DataFrame:
     return frame.assign(predicted=frame["predicted"].where(frame["case"] != "ops 2", 2.5).clip(frame["least"], frame["most"]))
 
 
+def flame_rows() -> pd.DataFrame:
+    """A function below a trampoline and two callbacks, of which one is too short for its name; the last return is mispredicted."""
+    boxes = (
+        ("one_arg", "site", 0, 160, 0),
+        ("ftrace_caller", "trampoline", 2, 158, 1),
+        ("ftrace_ops_list_func", "core", 20, 120, 2),
+        ("lab_callback", "callback", 30, 5, 3),
+        ("a_longer_callback", "callback", 40, 95, 3),
+        ("one_arg", "function", 160, 40, 0),
+    )
+    columns = ("isa", "name", "part", "start", "depth", "instructions", "missed")
+    return pd.DataFrame(
+        dict(zip(columns, (isa, name, part, k * start, depth, k * length, int(depth == 0)), strict=True))
+        for k, isa in enumerate(ISAS, 1)
+        for name, part, start, length, depth in boxes
+    )
+
+
 EXAMPLES = {
     "bars": lambda: stacked_bars("instructions")(bar_rows()),
     "lines": lambda: lines("instructions", over="callbacks", series="hook")(line_rows()),
@@ -160,6 +178,7 @@ EXAMPLES = {
     "heat, rows": lambda: heat_map("loads", per_row=True)(heat_rows()),
     "heat, letters": lambda: heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",))(fate_rows()),
     "pairs": lambda: scatter("predicted", "measured", "case", "core", "least", "most")(pair_rows()),
+    "flame": lambda: flame("instructions", mispredicted="missed", facet="isa")(flame_rows()),
     "steps": lambda: steps("instructions", since="CALL_OPS")(release_rows()),
     "dumbbells": lambda: dumbbell("predicted", "case", "core", "least", "most")(dumbbell_rows()),
     "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
@@ -171,6 +190,7 @@ NAMED = {
     "point": (("panel", "series", "over"), "instructions (per call)"),
     "stage": (("panel", "series", "stage"), "instructions"),
     "pair": (("panel", "series", "name", "against"), "predicted (cycles)"),
+    "function": (("panel", "name", "part", "start"), "instructions"),
     "dumbbell": (("panel", "name", "series"), "predicted (cycles)"),
     "cell": (("panel", "row", "column"), "loads"),
     "letter": (("panel", "row", "column"), "fate"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,9 +158,10 @@ def of_claim(claim_id: str) -> Finding | None:
     return next((finding for finding in read().values() if claim_id in finding.claims), None)
 
 
-def addresses() -> list[str]:
-    """The citable addresses of all findings."""
-    return [f"{finding.page}.html#{finding.id}" for finding in read().values()]
+def addresses(figures: Iterable[str]) -> list[str]:
+    """The citable addresses of all findings. figures: addresses of figures, besides others; a finding is on the page of its own."""
+    pages = {figure: page for page, _, figure in (address.partition("#") for address in figures)}
+    return [f"{of_name('figure', finding.figure, pages)}#{finding.id}" for finding in read().values()]
 
 
 def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:

@@ -18,6 +18,7 @@ if "rfc3987_syntax" not in sys.modules:
 from .bars import stacked_bars
 from .drawing import Drawing
 from .dumbbell import dumbbell
+from .flame import flame
 from .heat import heat_map
 from .lines import lines
 from .scatter import scatter
@@ -33,6 +34,7 @@ __all__ = [
     "Drawing",
     "colour",
     "dumbbell",
+    "flame",
     "heat_map",
     "lines",
     "scatter",

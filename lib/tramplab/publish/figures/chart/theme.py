@@ -16,6 +16,8 @@ COLOURS = {
     "callback": "#cc79a7",
     "function": "#8c8c8c",
 }
+# What the kernel's C code does beyond ftrace's dispatch, in charts that tell it apart from `core`.
+CORE_COLOURS = {"probe": "#e69f00", "guards": "#f0e442", "exception": "#3b3b3b"}
 SPARE_COLOURS = ["#e69f00", "#56b4e9", "#f0e442"]  # for components that are not in the list above
 
 WIDE, NARROW = 670, 340  # pixels: the text column of the book on a desktop, and on a 390 pixel phone
@@ -32,9 +34,10 @@ def colour(part: str, parts: list[str]) -> str:
     more of them than spare colours those of the components, which must then be absent. No two parts have the same colour:
     TramplabError for too many.
     """
-    if part in COLOURS:
-        return variable(part, COLOURS[part])
-    others = [name for name in parts if name not in COLOURS]
+    named = COLOURS | CORE_COLOURS
+    if part in named:
+        return variable(part, named[part])
+    others = [name for name in parts if name not in named]
     palette = list(SPARE_COLOURS)
     if len(others) > len(palette) and others == list(parts):
         palette = [variable(*pair) for pair in COLOURS.items()]

@@ -1,0 +1,1 @@
+"""The page on the anatomy of a call."""

@@ -1,0 +1,105 @@
+"""Which functions does a call go through that is hooked in one way or another, and what are its instructions for?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...anatomy import boxes
+from ...anatomy.parts import PARTS, parts
+from ...ftrace.releases import LATEST, features
+from ...isa import ISAS
+from ...lab import hooks
+from ...lab.measure import run
+from ...publish.figures.chart import flame
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
+from ..once import once
+
+NAME = "anatomy"
+TITLE = "What the instructions of a hooked call are for"
+#: What a chart calls a mechanism -> its hooks, the first of which that the release has is run, and the number of callbacks.
+MECHANISMS = {
+    "one ops": (("ops",), 1),
+    "two ops": (("ops",), 2),
+    "direct call": (("direct",), 1),
+    "fentry": (("bpf-fentry",), 1),
+    "fexit": (("bpf-fexit",), 1),
+    "fprobe exit": (("fprobe-exit",), 1),
+    "kretprobe": (("kretprobe", "kretprobe-brk"), 1),
+}
+EXCEPTION = "lab_trap_entry"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, mechanism and box of its call (see anatomy/), in the newest release; the traced function has one argument.
+
+    Columns: isa, mechanism, hook, name, part, start, depth, instructions (of the box, with what lies on it), own (without), missed
+    (mispredicted returns of its own), added (instructions of the whole call over the unhooked one).
+    """
+    records = []
+    for isa in ISAS:
+        idle = len(run(isa, "none").recording)
+        for mechanism, (names, callbacks) in MECHANISMS.items():
+            hook = next(name for name in names if hooks.get(name).there(features(ISAS[isa], LATEST, {})))
+            r = run(isa, hook, callbacks=callbacks)
+            call = {"isa": isa, "mechanism": mechanism, "hook": hook, "added": len(r.recording) - idle}
+            for box, part in parts(boxes(r, r.component_of)):
+                place = {"name": box.name, "part": part, "start": box.start, "depth": box.depth}
+                records.append({**call, **place, "instructions": box.length, "own": box.own, "missed": box.mispredicted})
+    return pd.DataFrame(records)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Instructions by part: one line per ISA and mechanism. Those of the site and of the function are left out, which an unhooked
+    call has as well; added is the sum of the others."""
+    keys = ["isa", "mechanism"]
+    wide = frame.pivot_table(index=keys, columns="part", values="own", aggfunc="sum", fill_value=0, sort=False)
+    wide = wide.reindex(columns=[part for part in PARTS if part in wide and part not in ("site", "function")]).astype(int)
+    return wide.join(frame.groupby(keys, sort=False)["added"].first()).reset_index().rename_axis(columns=None)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: "arm64-kretprobe-added", "arm64-kretprobe-exception" and so on for each part of each mechanism, and
+    "arm64-kretprobe-exceptions", how often such a call takes one. Names have hyphens for spaces."""
+    values: dict[str, object] = {"latest": LATEST}
+    for line in table(frame).to_dict("records"):
+        name = f"{line['isa']}-{_hyphened(line['mechanism'])}"
+        values |= {f"{name}-{part}": line[part] for part in line if part not in ("isa", "mechanism")}
+    for (isa, mechanism), call in frame.groupby(["isa", "mechanism"], sort=False):
+        values[f"{isa}-{_hyphened(mechanism)}-exceptions"] = int((call["name"] == EXCEPTION).sum())
+    return values
+
+
+def _hyphened(mechanism: str) -> str:
+    return mechanism.replace(" ", "-")
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the title of their panel, and parts in the order of the legend."""
+    ranked = frame.assign(rank=frame["part"].map(PARTS.index))
+    titles = frame["mechanism"] + ": +" + frame["added"].astype(str)
+    return ranked.assign(panel=titles).sort_values("rank", kind="stable")
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _figure(isa: str) -> Figure:
+    return Figure(
+        f"fig-anatomy-{isa.replace('_', '-')}",
+        f"Which functions does a hooked call go through on {isa_name(isa)}?",
+        rows=lambda frame: frame[frame["isa"] == isa],
+        chart=lambda frame: flame("instructions", mispredicted="missed", facet="panel")(drawn(frame)),
+        table=table,
+        alt="A panel per mechanism, below each other on one scale: from left to right the instructions of the call in the order of "
+        "execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "
+        "triangle is a mispredicted return. The titles say how many instructions each adds.",
+        limits="Emulated counts of instructions in one call of a function with one argument; no timing. A box's colour is its own "
+        "part; what lies on it may be another.",
+    )
+
+
+FIGURES = tuple(map(_figure, ("arm64", "x86_64", "riscv64")))
