@@ -1,24 +1,20 @@
-"""Kernels that execute the pages: this environment's Python, no settings of the user, whole outputs, no ports, no limit of
-time, no wait at the end."""
+"""Kernels that execute the pages: this environment's Python, no settings of the user, whole outputs, no ports, no limit of time."""
 
 import functools
 import os
 import secrets
-import tempfile
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import book_unfinished
+from jupyter_core.paths import jupyter_runtime_dir
 from nbclient import NotebookClient
 from traitlets.config import Config
+
+from tramplab.publish.quoted import PAGE
 
 IPYTHON_CONFIG = """\
 c = get_config()
 c.HistoryManager.enabled = False          # without: a history database
 """
-# Without, the kernels of a build that is killed say that they end. An argument, because one that is just starting then may find the
-# folder with its settings gone.
-ARGUMENTS = ["--IPKernelApp.log_level=ERROR"]
 # Sent every 0.2 seconds, as usual, what a slow cell prints comes in pieces cut anywhere, and two builds differ.
 STARTUP = """\
 import sys
@@ -33,8 +29,8 @@ def setup(app):
     """Register with Sphinx how the kernels of pages are started and ended."""
     use_this_environment()
     use_own_ipython_settings(Path(app.doctreedir).parent / "ipython")
-    start_and_end_kernels(folder_for_sockets(app))
-    leave_signals_alone()
+    set_client_options()
+    app.connect("source-read", name_page)
 
 
 def use_this_environment():
@@ -54,43 +50,20 @@ def use_own_ipython_settings(folder: Path):
     os.environ["IPYTHONDIR"] = str(folder)
 
 
-def folder_for_sockets(app) -> str:
-    """One of the system's, as a socket's path may have 104 characters. A link among what is built names it, so that the next
-    build can remove what a killed one left."""
-    sockets = tempfile.TemporaryDirectory(prefix="tramplab-")
-    app.connect("build-finished", lambda *_: sockets.cleanup())
-    link = Path(app.outdir).parent / book_unfinished.SOCKETS
-    link.unlink(missing_ok=True)
-    link.symlink_to(sockets.name)
-    return sockets.name
-
-
-def start_and_end_kernels(folder: str):
+def set_client_options():
     """Talk to kernels through sockets in a folder: of two that start at once, each may choose a TCP port that is then the
     other's. And end them by signal: ipykernel 7.4 takes 3.4 s in about half of its orderly ends (measured)."""
     original = NotebookClient.__init__
 
     @functools.wraps(original)
     def init(self, *args, **kwargs):
-        own = {"transport": "ipc", "connection_file": f"{folder}/{secrets.token_hex(4)}.json"}
+        sockets = {"transport": "ipc", "connection_file": f"{jupyter_runtime_dir()}/{secrets.token_hex(4)}.json"}
         times = {"startup_timeout": FOREVER, "iopub_timeout": FOREVER, "shutdown_kernel": "immediate"}
-        original(self, *args, **{**times, "extra_arguments": [*ARGUMENTS], "config": Config(KernelManager=own), **kwargs})
+        original(self, *args, **{**times, "config": Config(KernelManager=sockets), **kwargs})
 
     NotebookClient.__init__ = init
 
 
-def leave_signals_alone():
-    """nbclient ends the kernel at a signal and goes on: the page would fail. Here a signal ends the process that executes the
-    page, and the kernel sees within a second that it is gone."""
-
-    @asynccontextmanager
-    async def setup_kernel(self, **kwargs):
-        self.create_kernel_manager()
-        await self.async_start_new_kernel(**kwargs)
-        await self.async_start_new_kernel_client()
-        try:
-            yield
-        finally:
-            await self._async_cleanup_kernel()
-
-    NotebookClient.async_setup_kernel = setup_kernel
+def name_page(app, docname, source):
+    """Name the page that is read to the kernel that executes it."""
+    os.environ[PAGE] = app.env.doc2path(docname)

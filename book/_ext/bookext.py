@@ -1,15 +1,13 @@
 """The book's own Sphinx extension: how pages are executed, files beside them, other forms, permalinks, citations."""
 
 import book_access
-import book_cells
 import book_cite
 import book_edition
-import book_faults
+import book_errors
 import book_files
 import book_forked
 import book_forms
 import book_kernels
-import book_lines
 import book_notebooks
 import book_parallel
 import book_permalinks
@@ -22,9 +20,7 @@ def setup(app):
     """Everything that the book adds to Sphinx, in the order in which it is to act."""
     # Jupyter Book always sets this option of sphinx_comments, which _config.yml leaves out; unknown, it would warn.
     app.add_config_value("comments_config", {}, "")
-    book_faults.setup(app)
-    book_lines.setup(app)
-    book_cells.setup(app)
+    book_errors.setup(app)
     book_kernels.setup(app)
     book_forked.setup(app)
     book_parallel.setup(app)

@@ -1,13 +1,9 @@
 """A book of a few pages, built with the settings of this one: what is executed, and what makes a build fail."""
 
-import contextlib
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -106,25 +102,3 @@ def test_every_mistake_is_a_warning_of_its_own_and_fails_the_build(tmp_path):
     warnings = [line for line in said.splitlines() if re.search("WARNING|ERROR", line)]
     assert not built
     assert [said for said in MISTAKES.values() if not any(said in line for line in warnings)] == [], warnings
-
-
-def test_an_interrupted_build_leaves_no_pages(tmp_path):
-    command, environment = small_book(
-        tmp_path, "```{code-cell}\nopen('started', 'w').close()\nimport time; time.sleep(600)\n```\n"
-    )
-    with open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        deadline = time.monotonic() + 300  # a build starts late on a busy machine
-        while not (tmp_path / "book" / "started").exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert (tmp_path / "book" / "started").exists(), (tmp_path / "log").read_text("utf-8")
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(120) != 0
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert not (tmp_path / "_build" / "html").exists()

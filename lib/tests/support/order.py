@@ -17,7 +17,7 @@ GROUPS |= dict.fromkeys(("test_claims", "test_cli_claims", "test_figures", "test
 KERNELS = ("test_hooks_real", "test_image_frames", "test_image_probes", "test_image_races")
 #: Files with tests of many seconds, the longest first.
 LONG = ("test_claims test_cli_claims test_ledger test_figures test_redirects test_measured test_small_books test_failed_builds"
-        " test_stopped_builds test_choosing test_grid_taken_up test_mutants").split()  # fmt: skip
+        " test_choosing test_grid_taken_up test_mutants").split()  # fmt: skip
 #: The same of those that look at the built book.
 LONG_AT_THE_BOOK = ["test_notebooks", "test_pages", "test_book", "test_weight", "test_register_runs", "test_stepper_page"]
 

@@ -49,9 +49,9 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
 OLD = "the book that was there"
 
 
-def book(folder: Path, pages: dict[str, str], first: str = "Text.\n"):
+def book(folder: Path, pages: dict[str, str]):
     """A small book of several pages where an older one was built; the command that builds it, and its environment."""
-    command, environment = small_book(folder, first)
+    command, environment = small_book(folder, "Text.\n")
     pages = {**pages, **dict.fromkeys("uvwxyz"[: max(0, 6 - len(pages))], "Text.\n")}  # from six on they are read in parallel
     for name, body in pages.items():
         (folder / "book" / f"{name}.md").write_text(page(f"Page {name}", body), "utf-8")
@@ -60,9 +60,3 @@ def book(folder: Path, pages: dict[str, str], first: str = "Text.\n"):
     (folder / "_build" / "html").mkdir(parents=True)
     (folder / "_build" / "html" / "index.html").write_text(OLD, "utf-8")
     return command, environment
-
-
-def executed_at_once(folder: Path, pages: int):
-    """Have a small book execute so many pages at once, whatever the machine has."""
-    parallel = folder / "book" / "_ext" / "book_parallel.py"
-    parallel.write_text(parallel.read_text("utf-8").replace("capacity.at_once(PAGE, SPARE)", str(pages)), "utf-8")
