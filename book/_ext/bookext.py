@@ -5,7 +5,7 @@ import book_cite
 import book_edition
 import book_errors
 import book_files
-import book_forked
+import book_forked_kernels
 import book_forms
 import book_kernels
 import book_notebooks
@@ -22,7 +22,7 @@ def setup(app):
     app.add_config_value("comments_config", {}, "")
     book_errors.setup(app)
     book_kernels.setup(app)
-    book_forked.setup(app)
+    book_forked_kernels.setup(app)
     book_parallel.setup(app)
     book_files.setup(app)
     book_permalinks.setup(app)

@@ -22,7 +22,7 @@ from support.small_books import OLD, book
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_build
-import book_forked
+import book_forked_kernels
 import book_kernels
 
 STAYS = "== _build/html is as it was\n"
@@ -144,5 +144,5 @@ def test_no_time_is_too_long_for_a_cell_or_a_kernel(monkeypatch):
 
 
 def test_the_examples_in_what_forks_kernels():
-    done = doctest.testmod(book_forked)
+    done = doctest.testmod(book_forked_kernels)
     assert done.attempted and not done.failed
