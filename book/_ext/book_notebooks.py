@@ -66,8 +66,8 @@ def readable(text: str, numbers: dict[str, str], targets: dict[str, str]) -> str
     targets of links, which a page has at its end, in the cell where the links are."""
 
     def words(role: re.Match) -> str:
-        kind, said, _ = role.groups()
-        return numbers.get(said, role[0]) if kind == "glue:text" else said
+        kind, content, _ = role.groups()
+        return numbers.get(content, role[0]) if kind == "glue:text" else content
 
     text = ROLE.sub(words, LABEL.sub("", TARGET.sub("", text))).replace("){.external}", ")").rstrip()
     used = "".join(f"\n[{name}]: {target}" for name, target in targets.items() if f"[{name}]" in text)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from html.parser import HTMLParser
 from pathlib import Path
 
-import moved
+import redirects
 from docutils import nodes
 from sphinx.util import logging
 
@@ -35,14 +35,14 @@ def chapter(app, docname: str) -> Permalink | None:
     return permalinks.chapter(docname, listed(app))
 
 
-def left(link: Permalink) -> list[str]:
+def former_places(link: Permalink) -> list[str]:
     """The addresses from which it moved."""
     return [place for place in link.places if place != link.target]
 
 
 def places(links: dict[str, Permalink]) -> dict[str, str]:
     """Where each id is now; what moved twice is followed to the end. Raises TramplabError for a circle."""
-    steps = {old: link.target for link in links.values() for old in left(link)}
+    steps = {old: link.target for link in links.values() for old in former_places(link)}
     found = {}
     for link in links.values():
         place, seen = link.target, {link.address}
@@ -59,9 +59,9 @@ def moved_from(links: dict[str, Permalink]) -> dict[str, dict[str, str]]:
     """Per page, without suffix: the anchors that are gone from it, and the relative links to where they are now."""
     now, gone = places(links), defaultdict(dict)
     for link in links.values():
-        for place in left(link):
+        for place in former_places(link):
             old, _, anchor = place.partition("#")
-            gone[old.removesuffix(".html")][anchor] = moved.relative(now[link.id], old)
+            gone[old.removesuffix(".html")][anchor] = redirects.relative(now[link.id], old)
     return gone
 
 
@@ -69,7 +69,7 @@ def add_moved(app, pagename, templatename, context, doctree):
     """A page from which something moved says so at its end, under the old anchors."""
     links = moved_from(listed(app)).get(pagename)
     if doctree is not None and links:
-        context["body"] += moved.section(links)
+        context["body"] += redirects.section(links)
 
 
 def finish(app, exception):
@@ -91,13 +91,13 @@ def write_redirects(app, links):
     for name, place in places(links).items():
         docname = place.partition(".html#")[0]
         title = f"{titles[docname].astext()}: {name}" if docname in titles else name
-        text = moved.short_link(title, moved.relative(place, f"p/{name}.html"), now.url(place) if now.published else "")
+        text = redirects.short_link(title, redirects.relative(place, f"p/{name}.html"), now.url(place) if now.published else "")
         (out / "p" / f"{name}.html").write_text(text, "utf-8")
     for docname, gone in moved_from(links).items():
         if docname not in app.env.found_docs:
             path = out / f"{docname}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(moved.stub("This page has moved", gone), "utf-8")
+            path.write_text(redirects.stub("This page has moved", gone), "utf-8")
 
 
 class Anchors(HTMLParser):
@@ -120,12 +120,12 @@ class Anchors(HTMLParser):
 
 def check_history(links) -> dict[str, str]:
     """No place that was ever listed is gone, as far as git tells; those that are, by their ids."""
-    told = history(checkout(), f"data/{permalinks.FILE}")
-    lost = permalinks.lost(links, told)
+    past = history(checkout(), f"data/{permalinks.FILE}")
+    lost = permalinks.lost(links, past)
     for sentence in lost.values():
         logger.warning("%s", sentence)
-    if told.lacks:
-        logger.info("%s is not held against all that it ever listed: %s", permalinks.FILE, told.lacks)
+    if past.lacks:
+        logger.info("%s is not held against all that it ever listed: %s", permalinks.FILE, past.lacks)
     return lost
 
 

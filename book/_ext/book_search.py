@@ -15,8 +15,8 @@ from tramplab.publish.classes import OWN
 
 SCRIPTS = '<script defer src="_static/sections.js"></script>\n<script defer src="_static/search.js"></script>\n'
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
-_UNSAID = {"pre", "script", "style", "svg", "tl-steps", "nav", "button", "summary"}
-_UNSAID_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-links", "tl-runs", "tl-moved", "section-number", OWN.split()[-1]}
+_SKIPPED = {"pre", "script", "style", "svg", "tl-steps", "nav", "button", "summary"}
+_SKIPPED_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-links", "tl-runs", "tl-moved", "section-number", OWN.split()[-1]}
 _BLOCKS = {"p", "li", "dt", "dd", "td", "th", "figcaption", "h1", "h2", "h3", "h4", "br"}
 
 
@@ -72,26 +72,26 @@ class _Reader(HTMLParser):
         self.found: list[Section] = []
         self._open: list[Section] = []
         self._elements: list[tuple[str, bool, bool]] = []  # name, begins a section, says nothing
-        self._quiet = 0
+        self._skipped = 0
         self._title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         if tag in _BLOCKS:
-            self._say(" ")
+            self._add_text(" ")
         if tag in _VOID:
             return
-        classes = set((told.get("class") or "").split())
-        begins = bool(told.get("id")) and (tag == "section" or "tl-claim" in classes)
+        name, classes = attributes.get("id") or "", set((attributes.get("class") or "").split())
+        begins = bool(name) and (tag == "section" or "tl-claim" in classes)
         of_claim = tag == "summary" and bool(self._elements) and self._elements[-1][1]  # the words of one that is folded
-        quiet = (tag in _UNSAID and not of_claim) or bool(classes & _UNSAID_CLASSES)
+        skipped = (tag in _SKIPPED and not of_claim) or bool(classes & _SKIPPED_CLASSES)
         if begins:
-            self._open.append(Section(str(told["id"]), f"Claim {told['id']}" if tag != "section" else ""))
+            self._open.append(Section(name, f"Claim {name}" if tag != "section" else ""))
             self.found.append(self._open[-1])
-        elif tag == "span" and self._open and not self._open[-1].title and not re.fullmatch(r"(id\d+)?", told.get("id") or ""):
-            self._open[-1].anchor = str(told["id"])  # a label stands for good, what Sphinx makes of a title does not
-        self._elements.append((tag, begins, quiet))
-        self._quiet += quiet
+        elif tag == "span" and self._open and not self._open[-1].title and not re.fullmatch(r"(id\d+)?", name):
+            self._open[-1].anchor = name  # a label stands for good, what Sphinx makes of a title does not
+        self._elements.append((tag, begins, skipped))
+        self._skipped += skipped
         self._title = self._title or self._titles(tag, classes)
 
     def _titles(self, tag: str, classes: set[str]) -> bool:
@@ -100,8 +100,8 @@ class _Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         while self._elements:
-            name, begins, quiet = self._elements.pop()
-            self._quiet -= quiet
+            name, begins, skipped = self._elements.pop()
+            self._skipped -= skipped
             if begins:
                 self._open.pop()
             if name == tag:
@@ -109,14 +109,14 @@ class _Reader(HTMLParser):
         if tag in ("h1", "h2", "h3", "h4", "p"):
             self._title = False
         if tag in _BLOCKS:
-            self._say(" ")
+            self._add_text(" ")
 
     def handle_data(self, data: str) -> None:
-        if self._title and self._open and not self._quiet:
+        if self._title and self._open and not self._skipped:
             self._open[-1].title += data
         else:
-            self._say(data)
+            self._add_text(data)
 
-    def _say(self, text: str) -> None:
-        if self._open and not self._quiet:
+    def _add_text(self, text: str) -> None:
+        if self._open and not self._skipped:
             self._open[-1].parts.append(text)

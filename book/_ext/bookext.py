@@ -1,12 +1,12 @@
 """The book's own Sphinx extension: how pages are executed, files beside them, other forms, permalinks, citations."""
 
-import book_access
+import book_accessibility
 import book_cite
+import book_downloads
 import book_edition
 import book_errors
-import book_files
 import book_forked_kernels
-import book_forms
+import book_generated
 import book_kernels
 import book_notebooks
 import book_parallel
@@ -24,14 +24,14 @@ def setup(app):
     book_kernels.setup(app)
     book_forked_kernels.setup(app)
     book_parallel.setup(app)
-    book_files.setup(app)
+    book_generated.setup(app)
     book_permalinks.setup(app)
     book_text.setup(app)
     book_search.setup(app)
     book_notebooks.setup(app)
-    book_forms.setup(app)
+    book_downloads.setup(app)
     book_cite.setup(app)
     book_edition.setup(app)
-    book_access.setup(app)
+    book_accessibility.setup(app)
     book_weight.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,7 +23,7 @@ import book_cite
 import book_notebooks
 import book_permalinks
 import book_text
-import moved
+import redirects
 from book_permalinks import moved_from, places
 
 # -- what the list means
@@ -49,10 +49,10 @@ def test_a_circle_is_refused():
 
 
 def test_links_are_relative():
-    assert moved.relative("book/a.html#one", "p/one.html") == "../book/a.html#one"
-    assert moved.relative("book/a.html#one", "book/b.html") == "a.html#one"
-    assert moved.relative("book/a.html#one", "book/a.html") == "#one"
-    assert moved.relative("a.html#one", "b.html") == "a.html#one"
+    assert redirects.relative("book/a.html#one", "p/one.html") == "../book/a.html#one"
+    assert redirects.relative("book/a.html#one", "book/b.html") == "a.html#one"
+    assert redirects.relative("book/a.html#one", "book/a.html") == "#one"
+    assert redirects.relative("a.html#one", "b.html") == "a.html#one"
 
 
 @pytest.mark.parametrize("commit", ["", "1" * 12 + "-dirty"])

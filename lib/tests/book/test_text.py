@@ -21,7 +21,7 @@ from tramplab.publish.findings import findings
 from tramplab.studies import stated
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
-import book_files
+import book_generated
 from text_writer import WIDTH, address, columns
 
 words = st.text("ab-", min_size=1, max_size=9).filter(lambda word: set(word) != {"-"})
@@ -234,7 +234,7 @@ def test_a_book_as_text_keeps_no_charts(tmp_path, monkeypatch):
     monkeypatch.setenv(files.FOLDER, str(tmp_path))
     (tmp_path / "fig-x.spec.json").write_text("{}", "utf-8")
     app = SimpleNamespace(builder=SimpleNamespace(format="text"), outdir=tmp_path)
-    book_files.write_charts(app, None)
+    book_generated.write_charts(app, None)
     assert list(tmp_path.iterdir()) == []
 
 
