@@ -1,37 +1,25 @@
-"""Kernels are forked from the process that reads their page, which has imported what several pages import.
+"""Kernels are forked from the process that reads their page, which has imported the studies and what draws their charts.
 
-Started by themselves they import it once for each page, and the build takes half as much processor time again (measured: 186 s
+Kernels that are started import these once for each page, and the build takes half as much processor time again (measured: 186 s
 instead of 128 s). The fork server of multiprocessing does not do: only the process that started it may ask it for a process, and
 Sphinx forks one for each page. Where processes are not forked (macOS: its own libraries do not stand it), kernels start as usual.
 """
 
 import asyncio
-import contextlib
 import contextvars
 import importlib
 import multiprocessing
 import os
-import re
 import signal
 import sys
-from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
+from tramplab import studies
 from tramplab.base.starting import few_collections
 
-SEVERAL = 3  # pages that import a module, for which it is imported once
-KERNEL = ("ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.debugger")
-# what pages import when they draw, quote, or look for the study that has a figure, and read when they cite
-LATER = (
-    "tramplab.publish.figures.chart",
-    "myst_nb.ext.glue",
-    "tramplab.studies:every",
-    "tramplab.publish.claims.claims:read",
-    "tramplab.publish.cite.edition:current",
-)
 MODULE = "ipykernel_launcher"
 NAME = "forked"  # of the provisioner
 
@@ -43,33 +31,15 @@ def setup(app):
 
 
 def prepare(app, env, docnames):
-    """Import what pages have in common, and have kernels forked."""
-    pages = [text for name in docnames if "{code-cell}" in (text := Path(env.doc2path(name)).read_text("utf-8"))]
-    if not pages:
-        return
-    for name in (*KERNEL, *common(pages)):
-        module, _, function = name.partition(":")
-        with contextlib.suppress(Exception):  # the page that imports it fails with the error
-            found = importlib.import_module(module)
-            if function:
-                getattr(found, function)()
+    """Import what takes pages longest, what draws charts and all studies, and have kernels forked."""
+    if any("from tramplab" in Path(env.doc2path(name)).read_text("utf-8") for name in docnames):
+        for name in ("ipykernel.kernelapp", "tramplab.publish.figures.chart"):
+            importlib.import_module(name)
+        studies.every()
     few_collections()  # a collection writes to memory, which is then copied for each kernel
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[NAME] = EntryPoint(NAME, f"{__name__}:Forked", factory.GROUP_NAME)
     factory.default_provisioner_name = NAME
-
-
-def common(pages: list[str]) -> list[str]:
-    """The modules that several pages import, in the order of their names.
-
-    >>> common(["import math\\nfrom os import path", "from os import sep", "from os.path import join"])
-    []
-    >>> common(["from os import path\\nfrom os import sep", "from os import sep", "import os\\n"])
-    ['os']
-    """
-    found = Counter(name for text in pages for name in set(re.findall(r"^(?:from|import) ([\w.]+)", text, re.M)))
-    several = sorted(name for name, times in found.items() if times >= SEVERAL)
-    return [*several, *LATER] if "tramplab" in {name.partition(".")[0] for name in several} else several
 
 
 class Kernel(multiprocessing.get_context("fork").Process):

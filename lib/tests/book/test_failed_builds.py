@@ -1,7 +1,6 @@
 """Builds that fail or are interrupted: what they say, that the previous book stays, and that no process is left."""
 
 import contextlib
-import doctest
 import os
 import re
 import signal
@@ -22,7 +21,6 @@ from support.small_books import OLD, book
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_build
-import book_forked_kernels
 import book_kernels
 
 STAYS = "== _build/html is as it was\n"
@@ -141,8 +139,3 @@ def test_no_time_is_too_long_for_a_cell_or_a_kernel(monkeypatch):
     assert client._get_timeout(nbformat.v4.new_code_cell("1")) is None
     years = 365 * 24 * 3600
     assert client.startup_timeout > 10 * years and client.iopub_timeout > 10 * years
-
-
-def test_the_examples_in_what_forks_kernels():
-    done = doctest.testmod(book_forked_kernels)
-    assert done.attempted and not done.failed
