@@ -57,6 +57,8 @@ def run(arguments: list[str]) -> int:
             for one in (build, *build.children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     one.kill()
+        with contextlib.suppress(ProcessLookupError):  # where Jupyter Book itself was killed: the processes that read pages
+            os.killpg(process.pid, signal.SIGKILL)
         process.join()
     return process.exitcode
 
@@ -109,7 +111,7 @@ def main(arguments: list[str]) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, signal.default_int_handler)
     try:
-        with unfinished(build) as folder, tempfile.TemporaryDirectory(prefix="tramplab-") as sockets:
+        with unfinished(build) as folder, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
             rows = folder.resolve() / "rows"
             prepare(rows, sockets)
             status = run([*others, "--path-output", str(folder)])
