@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from . import isa as isas
 from . import studies
 from .anatomy import boxes, graph_text
@@ -232,7 +234,7 @@ def _print_estimate(e: dict) -> None:
 def _cores(args: argparse.Namespace) -> None:
     cases = judged.cases()
     if args.json:
-        print(json.dumps([vars(case) for case in cases], indent=1))
+        print(json.dumps([asdict(case) for case in cases], indent=1))
         return
     sys.stdout.write(text_table(judged.summary(cases)))
     print("\n" + textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False))

@@ -1,4 +1,4 @@
-"""What entries of a data file owe each other: a file that contradicts itself, or another, is refused in one sentence."""
+"""Data files with a mistake, in an entry or in what entries owe each other, are refused in one sentence that says where it is."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from support.data import CITATION, copied, read
 
 FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"
 HOOKS = "native/epyc-zen4-vm-asm.json"
+CORE = "cores/zen3.yml"
 KERNEL = "kernels/debian-6.12-arm64.json"
 
 
@@ -48,7 +49,19 @@ KERNEL = "kernels/debian-6.12-arm64.json"
         (HOOKS, '"ns_min": 3.7895', '"ns_min": 3.7795', "direct has another ns_min than its windows. The result is damaged;"),
         (HOOKS, '"ns_over": 2.4356', '"ns_over": 2.4456', "direct has another ns_over than ns_min less that of none. The result"),
         (HOOKS, '"cycles_over": 9.003', '"cycles_over": 9.503', "direct has cycles_over of another clock. The result is damaged;"),
-        ("cores/zen3.yml", "cpus: ", 'cpus: "(" # ', "cpus is no pattern: missing ), unterminated subpattern at position 0."),
+        (CORE, "clock_ghz: 3.4", "clock_ghz: 0", "clock_ghz: a clock is more than 0 GHz and at most 10, not 0."),
+        (CORE, "isa: x86_64", "isa: x86-64", "isa: unknown value 'x86-64'; did you mean x86_64? Known: x86_64, arm64, riscv64."),
+        (CORE, "mca: znver3", "mca: 3", "mca: expected `str | null`, got `int`; put 3 in quotes."),
+        (CORE, "title: AMD Zen 3", "title:", "title: expected `str`, got `null`."),
+        (CORE, "title: AMD Zen 3", "titel: AMD Zen 3", "the file: unknown key 'titel'; did you mean title"),
+        (CORE, "title: AMD Zen 3", "", "the file has no title."),
+        (CORE, "title: AMD", "name: zen3\ntitle: AMD", "name: the file's name or the entry's key tells it, not 'zen3'."),
+        (CORE, "load: {value: 4, low: 4,", "load: {value: -1, low: 4,", "parameters, load, value: expected `int` >= 0, not -1."),
+        (CORE, "load: {value: 4, low: 4,", "load: {value: 4, low: 1.5,", "parameters, load, low: expected `int`, got `float`."),
+        (CORE, "  alu: [a3, a2, a1, a0]", "  alu: []", "uses, alu: expected `array` of length >= 1, not []."),
+        (CORE, "  alu: [a3, ", "  alu: [{}, ", "uses, alu, number 1: expected `str`, got `object`."),
+        (CORE, "  alu: [", "  aul: [", "uses, aul: unknown value 'aul'; did you mean alu? Known: alu, multiply, divide, branch,"),
+        (CORE, "cpus: ", 'cpus: "(" # ', "cpus is no pattern: missing ), unterminated subpattern at position 0."),
         (CITATION, "date-released: 2026-11-21", "date-released: 2026-11-31", "date-released: there is no day 2026-11-31."),
     ],
 )

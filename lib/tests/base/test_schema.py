@@ -18,10 +18,7 @@ FILES = {
     "findings": sorted(f"findings/{path.name}" for path in (DATA / "findings").glob("*.yml")),
     "releases": ["releases.yml"],
     "addresses": ["addresses.yml"],
-    "function-sizes": ["function-sizes.yml"],
-    "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
-    "core-cases": ["core-cases.json"],
     "kernel-races": ["kernel-races.json"],
     "bpf-trampolines": ["bpf-trampolines.json"],
     "context-programs": ["context-programs.yml"],
@@ -43,7 +40,6 @@ def content(name: str):
 
 def test_every_file_has_a_schema():
     assert {path.stem for path in SCHEMAS.iterdir()} == {*FILES, *OTHERS}
-    assert {*data.FILES, data.CITATION} == {name for names in FILES.values() for name in names}
     others = {path.name for path in DATA.rglob("*") if path.is_file() and path.parent.name != "expected"}
     assert others - {name.rpartition("/")[2] for name in data.FILES} == {"README.md", "permalinks.txt"}
 
@@ -107,10 +103,6 @@ def put(*path):
             put("arm64", "regs", 0, "sure", "guessed"),
             "arm64, regs, number 1: unknown sure 'guessed'. Known: read, inferred, recalled.",
         ),
-        ("core", "cores/zen3.yml", put("clock_ghz", 0), "the file: a clock is more than 0 GHz and at most 10, not 0."),
-        ("core", "cores/zen3.yml", put("parameters", "load", "low", 1.5), "parameter load: low must be a whole number, not 1.5."),
-        ("core", "cores/zen3.yml", put("mca", 3), "the file: mca must be a text, not 3."),
-        ("core", "cores/zen3.yml", put("parameters", "load", "value", -1), "parameter load: value must be at least 0, not -1."),
         ("releases", "releases.yml", put("majors", 6, "x"), "majors: 6 must be a whole number, not 'x'."),
         ("releases", "releases.yml", put("arm64", "call_ops", "gone"), "arm64 has no call_ops."),
         ("releases", "releases.yml", put("arm64", "cal_ops", [FACT]), "arm64: unknown key 'cal_ops'; did you mean call_ops"),
@@ -125,7 +117,6 @@ def put(*path):
         ("citation", "../CITATION.cff", put("date-released", "21 Nov"), "the file: a day is written like 2026-11-21, not"),
         ("citation", "../CITATION.cff", put("version", 0.1), "the file: version is read as 0.1; put it in quotes."),
         ("citation", "../CITATION.cff", put("licence", "MIT"), "the file: unknown key 'licence'; did you mean license"),
-        ("core", "cores/zen3.yml", put("in_order", "no"), "the file: in_order must be a true or false, not 'no'."),
     ],
 )
 def test_a_mistake_is_a_sentence(schema, name, change, sentence):

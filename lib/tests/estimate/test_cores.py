@@ -44,9 +44,9 @@ def test_the_core_of_a_cpu(model, name):
 def test_core_files(name):
     """Every number has a kind, and sources or a reason; every source is used and has a text."""
     of = cores.get(name)
-    used = {s for p in of.parameters.values() for s in p.sources} | set(of.ports_sources)
+    used = {s for p in of.parameters.values() for s in p.sources} | set(of.ports_source)
     assert used == set(of.sources)
-    assert all(s["text"] for s in of.sources.values())
+    assert all(s.text for s in of.sources.values())
     assert all(p.note for p in of.parameters.values() if not p.sources)
     assert set(of.parameters) <= set(cores.MEANINGS)
     assert 0.5 < of.clock_ghz < 7 and of["width"].value <= 10
@@ -58,7 +58,7 @@ def test_core_files(name):
         (lambda f: f["parameters"].pop("load"), "parameters has no load."),
         (lambda f: f["parameters"].update(lod=f["parameters"]["load"]), "unknown parameter 'lod'; did you mean load"),
         (lambda f: f["parameters"]["load"].update(low=9), "load needs low <= value <= high"),
-        (lambda f: f["parameters"]["load"].update(kind="guess"), "parameter load: unknown kind 'guess'"),
+        (lambda f: f["parameters"]["load"].update(kind="guess"), "parameters, load, kind: unknown value 'guess'"),
         (lambda f: f["parameters"]["load"].update(sources=["nobody"]), "unknown source 'nobody'"),
         (lambda f: f["parameters"]["load"].update(sources=[]), "load needs a source"),
         (lambda f: f["uses"].pop("store"), "uses has no store"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,10 +41,10 @@ PORTS = tuple(f"p{n}" for n in range(24))
 
 def core(isa: str, in_order: bool = False, uses: dict | None = None, **values) -> Core:
     """A core made up for a test; uses: ports of some kinds of work, where they are to be scarce."""
-    parameters = {n: Parameter(n, v, v, v, "assumption", (), "made up") for n, v in {**PLENTY, **values}.items()}
+    parameters = {n: Parameter(v, v, v, "assumption", (), "made up", n) for n, v in {**PLENTY, **values}.items()}
     every = dict.fromkeys(("alu", "multiply", "divide", "branch", "load", "store"), PORTS)
     names = {"name": "made-up", "title": "Made up", "cpus": "made up", "vendor": "made up", "mca": None}
-    ports = {"judged_by": {}, "ports": PORTS, "uses": every | (uses or {}), "ports_sources": ()}
+    ports = {"judged_by": {}, "ports": PORTS, "uses": every | (uses or {}), "ports_source": ()}
     return Core(isa=isa, in_order=in_order, clock_ghz=1.0, sources={}, parameters=parameters, **names, **ports)
 
 
@@ -249,9 +250,9 @@ def test_the_same_every_time():
 
 
 def test_the_band_is_a_quarter_and_what_the_estimate_depends_on_is_with_it():
-    p = [Parameter("load", 4, 3, 5, "assumption", (), "x"), Parameter("forward", 4, 3, 5, "assumption", (), "x")]
-    p += [Parameter("multiply", 3, 2, 4, "assumption", (), "x"), Parameter("divide", 9, 9, 9, "assumption", (), "x")]
-    of = dataclasses.replace(core("x86_64"), parameters={q.name: q for q in p})
+    p = [Parameter(4, 3, 5, "assumption", (), "x", "load"), Parameter(4, 3, 5, "assumption", (), "x", "forward")]
+    p += [Parameter(3, 2, 4, "assumption", (), "x", "multiply"), Parameter(9, 9, 9, "assumption", (), "x", "divide")]
+    of = msgspec.structs.replace(core("x86_64"), parameters={q.name: q for q in p})
     table = {(): 10, ("load", 3): 7, ("load", 5): 15, ("forward", 3): 6, ("forward", 5): 22}
     assert [s.parameter for s in cycles._moving(of, lambda *change: table.get(change, 10))] == ["forward", "load"]
     e = cycles.Estimate(10, of)

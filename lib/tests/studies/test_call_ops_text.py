@@ -43,18 +43,18 @@ def test_functions_own_code_is_the_same_with_sites(sites):
 
 def test_causes_of_a_text_by_hand():
     """Two functions with a pointer of eight bytes and a site of four, the first 6 bytes long: two of padding before the second."""
-    from tramplab.build.corpus import Compiled, Entry
+    from tramplab.build.corpus import Compiled, Function
 
-    plain = Compiled(bytes(11), (Entry("a", 0, 6), Entry("b", 6, 5)))
-    made = Compiled(bytes(8 + 4 + 6 + 2 + 8 + 4 + 5 + 1), (Entry("a", 8, 10), Entry("b", 28, 9)))
+    plain = Compiled(bytes(11), (Function("a", 0, 6), Function("b", 6, 5)))
+    made = Compiled(bytes(8 + 4 + 6 + 2 + 8 + 4 + 5 + 1), (Function("a", 8, 10), Function("b", 28, 9)))
     assert text_bytes.causes(made, plain, 8, 4) == {
         OWN: 11, SITE: 8, LITERAL: 16, text_bytes.ROOM: 0, PAD: 0, PADDING: 3, OTHER: 0,
     }  # fmt: skip
-    longer = Compiled(made.text + bytes(2), (made.functions[0], Entry("b", 28, 11)))
+    longer = Compiled(made.text + bytes(2), (made.functions[0], Function("b", 28, 11)))
     assert text_bytes.causes(longer, plain, 8, 4)[OTHER] == 2
     pad = bytes.fromhex("5f2403d5")
-    padded = Compiled(bytes(8) + pad + bytes(9), (Entry("a", 8, 13),))
-    found = text_bytes.causes(padded, Compiled(bytes(5), (Entry("a", 0, 5),)), 8, 4)
+    padded = Compiled(bytes(8) + pad + bytes(9), (Function("a", 8, 13),))
+    found = text_bytes.causes(padded, Compiled(bytes(5), (Function("a", 0, 5),)), 8, 4)
     assert (found[PAD], found[OTHER], found[PADDING]) == (4, 0, 0)
 
 

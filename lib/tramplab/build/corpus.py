@@ -12,20 +12,23 @@ import itertools
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+from msgspec import Meta
 
 from ..base.arguments import whole
 from ..base.cache import publish
+from ..base.entries import Entry, IsaName, Natural, Positive, Sha256, Text, facts
 from ..base.errors import TramplabError
-from ..base.schema import facts
 from ..isa import Isa
 from .symbols import FUNCTION, symbols
 from .toolchain import run_tool, version
 
 FILE = "function-sizes.yml"
+_Size = Annotated[float, Meta(ge=0)]
 #: How many functions, and what decides their order.
 FUNCTIONS, SEED = 2048, 20240306
 #: More of them take the compiler minutes.
@@ -46,8 +49,24 @@ _FLAGS = (
 ).split()
 
 
+class _Source(Entry, frozen=True):
+    package: Text
+    version: Text
+    path: Text
+    sha256: Sha256
+
+
+class _Sizes(Entry, frozen=True):
+    isa: IsaName
+    source: _Source
+    functions: Positive
+    mean: Annotated[float, Meta(ge=1)]
+    site: Natural
+    sizes: Annotated[tuple[tuple[_Size, _Size], ...], Meta(min_length=2)]
+
+
 @dataclass(frozen=True)
-class Entry:
+class Function:
     """A function of the compiled corpus.
 
     start: its symbol's address in the section.
@@ -64,7 +83,7 @@ class Compiled:
     """The corpus as compiled: the bytes of its section of text, and its functions by address."""
 
     text: bytes
-    functions: tuple[Entry, ...]
+    functions: tuple[Function, ...]
 
 
 def sizes(functions: int = FUNCTIONS) -> list[int]:
@@ -73,16 +92,16 @@ def sizes(functions: int = FUNCTIONS) -> list[int]:
     >>> sizes() == sizes(), min(sizes()), len(sizes(100))
     (True, 1, 100)
     """
-    percentiles = facts(FILE, "function-sizes")
-    percents, limits = zip(*percentiles["sizes"], strict=True)
+    percentiles = facts(FILE, _Sizes)
+    percents, limits = zip(*percentiles.sizes, strict=True)
     rising = all(a < b for each in (percents, limits) for a, b in itertools.pairwise(each))
     if not rising or (percents[0], percents[-1]) != (0, 100):
         raise TramplabError(f"{FILE}: sizes go from 0 to 100 percent, and percents and bytes rise from line to line.")
-    if not percentiles["site"] <= limits[0] <= percentiles["mean"] <= limits[-1]:
+    if not percentiles.site <= limits[0] <= percentiles.mean <= limits[-1]:
         raise TramplabError(f"{FILE}: the site fits into the smallest function, and the mean is a size between the ends.")
     functions = whole(functions, "functions", 1, _MOST)
     drawn = [100 * (n + 0.5) / functions for n in range(functions)]
-    drawn_sizes = [round(float(size)) - percentiles["site"] for size in np.interp(drawn, percents, limits)]
+    drawn_sizes = [round(float(size)) - percentiles.site for size in np.interp(drawn, percents, limits)]
     random.Random(SEED).shuffle(drawn_sizes)
     return drawn_sizes
 
@@ -121,5 +140,5 @@ def _read(path: Path) -> Compiled:
         table = next((s for s in map(elf.get_section, reversed(numbers)) if isinstance(s, SymbolTableSection)), None)
         if number is None or table is None:
             raise TramplabError(f"the compiler left no text or no symbols in {path.name}; remove it from the cache.")
-        found = [Entry(s.name, s.value, s.size) for s in symbols(table) if s.kind == FUNCTION and s.section == number]
+        found = [Function(s.name, s.value, s.size) for s in symbols(table) if s.kind == FUNCTION and s.section == number]
         return Compiled(elf.get_section(number).data(), tuple(sorted(found, key=lambda entry: entry.start)))

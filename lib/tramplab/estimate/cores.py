@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
 
 from ..base import documents
 from ..base.arguments import of_name
+from ..base.entries import Entry, IsaName, Natural, Text, Unsaid, checked
 from ..base.errors import TramplabError, unknown
 from ..base.paths import data_file
-from ..base.schema import checked
 
 #: Parameter -> its meaning; in cycles by default.
 MEANINGS = {
@@ -68,22 +70,26 @@ _OF_ISA = {
     "riscv64": set(),
 }
 _OPTIONAL = {"forward_renamed"}
+#: What every core has ports for.
+_USED = {"alu", "multiply", "divide", "branch", "load", "store"}
 
 
-@dataclass(frozen=True)
-class Parameter:
+Texts = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+class Parameter(Entry, frozen=True):
     """One number about a core: what is used, the range it may have, how it is known, from which of the core's sources.
 
     An assumption without a source has a note that gives the reason.
     """
 
-    name: str
-    value: int
-    low: int
-    high: int
-    kind: str
+    value: Natural
+    low: Natural
+    high: Natural
+    kind: Literal["manual", "compiler model", "measured", "assumption"]
     sources: tuple[str, ...]
     note: str = ""
+    name: Unsaid = ""
 
     @property
     def uncertain(self) -> bool:
@@ -91,8 +97,14 @@ class Parameter:
         return self.low != self.high
 
 
-@dataclass(frozen=True, eq=False)
-class Core:
+class Source(Entry, frozen=True):
+    """Where a number is from."""
+
+    text: Text
+    url: str = ""
+
+
+class Core(Entry, frozen=True, eq=False, kw_only=True):
     """A core with the parameters of its model.
 
     clock_ghz: of the usual board or part.
@@ -101,23 +113,22 @@ class Core:
     vendor: pattern of what native.host.vendor() gives.
     judged_by: measured set -> its cases that set parameters, which do not judge.
     ports: by name.
-    uses: operation -> the ports that can do it.
-    sources: source -> {"text": ..., "url": ...}.
+    uses: operation -> the ports that can do it; store_data only where a store needs a second port for its data.
     """
 
-    name: str
-    title: str
-    isa: str
+    name: Unsaid = ""
+    title: Text
+    isa: IsaName
     in_order: bool
-    clock_ghz: float
+    clock_ghz: Annotated[float, Meta(gt=0, le=10, description="a clock is more than 0 GHz and at most 10")]
     mca: str | None
-    cpus: str
-    vendor: str
-    judged_by: dict[str, list[str]]
-    ports: tuple[str, ...]
-    uses: dict[str, tuple[str, ...]]
-    ports_sources: tuple[str, ...]
-    sources: dict[str, dict[str, str]]
+    cpus: Text
+    vendor: Text
+    judged_by: dict[str, tuple[str, ...]]
+    ports: Texts
+    uses: dict[Literal["alu", "multiply", "divide", "branch", "load", "store", "store_data"], Texts]
+    ports_source: tuple[str, ...]
+    sources: dict[str, Source]
     parameters: dict[str, Parameter]
 
     def __getitem__(self, name: str) -> Parameter:
@@ -179,47 +190,30 @@ def of_cpu(model: str) -> Core | None:
 def _read(name: str, found: Any) -> Core:
     """The core that a file is of, whose entries owe each other that sources and ports are known, and all of them used."""
     file = f"cores/{name}.yml"
-    checked(file, found, "core")
-    given, sources = found["parameters"], found["sources"]
-    wanted = _ALL | _OF_ISA[found["isa"]] | (_IN_ORDER if found["in_order"] else _OUT_OF_ORDER)
-    if strange := sorted(set(given) - wanted - _OPTIONAL):
+    core = checked(file, found, Core)
+    wanted = _ALL | _OF_ISA[core.isa] | (_IN_ORDER if core.in_order else _OUT_OF_ORDER)
+    if strange := sorted(set(core.parameters) - wanted - _OPTIONAL):
         raise TramplabError(f"{file}: {unknown('parameter', strange[0], sorted(wanted))}")
-    if missing := sorted(wanted - set(given)):
-        raise TramplabError(f"{file}: parameters has no {' and no '.join(missing)}.")
-    parameters = {n: Parameter(n, **{**p, "sources": tuple(p["sources"])}) for n, p in given.items()}
-    for p in parameters.values():
+    for what, missing in (("parameters", wanted - set(core.parameters)), ("uses", _USED - set(core.uses))):
+        if missing:
+            raise TramplabError(f"{file}: {what} has no {' and no '.join(sorted(missing))}.")
+    for of, p in core.parameters.items():
         if not p.low <= p.value <= p.high:
-            raise TramplabError(f"{file}: {p.name} needs low <= value <= high.")
+            raise TramplabError(f"{file}: {of} needs low <= value <= high.")
         if not p.sources and not (p.kind == "assumption" and p.note):
-            raise TramplabError(f"{file}: {p.name} needs a source, or as an assumption a note that gives the reason.")
-    used = [*found["ports_source"], *(s for p in parameters.values() for s in p.sources)]
+            raise TramplabError(f"{file}: {of} needs a source, or as an assumption a note that gives the reason.")
+    used = [*core.ports_source, *(s for p in core.parameters.values() for s in p.sources)]
     for source in used:
-        if source not in sources:
-            raise TramplabError(f"{file}: {unknown('source', source, sources)}")
-    if idle := [source for source in sources if source not in used]:
+        if source not in core.sources:
+            raise TramplabError(f"{file}: {unknown('source', source, core.sources)}")
+    if idle := [source for source in core.sources if source not in used]:
         raise TramplabError(f"{file}: nothing rests on the source {idle[0]}; name it where it is one, or take it out.")
-    for what in ("cpus", "vendor"):
+    for what, pattern in (("cpus", core.cpus), ("vendor", core.vendor)):
         try:
-            re.compile(found[what])
+            re.compile(pattern)
         except re.error as e:
             raise TramplabError(f"{file}: {what} is no pattern: {e}.") from None
-    ports, uses = tuple(found["ports"]), {use: tuple(p) for use, p in found["uses"].items()}
-    named = {p for group in uses.values() for p in group}
-    if named != set(ports):
-        raise TramplabError(f"{file}: {', '.join(sorted(named ^ set(ports)))} must be one of the ports, and be used.")
-    return Core(
-        name,
-        found["title"],
-        found["isa"],
-        found["in_order"],
-        found["clock_ghz"],
-        found["mca"],
-        found["cpus"],
-        found["vendor"],
-        found["judged_by"],
-        ports,
-        uses,
-        tuple(found["ports_source"]),
-        sources,
-        parameters,
-    )
+    named = {p for group in core.uses.values() for p in group}
+    if named != set(core.ports):
+        raise TramplabError(f"{file}: {', '.join(sorted(named ^ set(core.ports)))} must be one of the ports, and be used.")
+    return replace(core, name=name, parameters={n: replace(p, name=n) for n, p in core.parameters.items()})

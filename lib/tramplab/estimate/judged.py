@@ -12,10 +12,12 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
+from ..base.entries import Entry, Text, facts
 from ..base.errors import TramplabError
-from ..base.schema import facts
 from ..isa import ISAS
 from . import cores
 from .cycles import BAND
@@ -37,18 +39,17 @@ RULE = (
 FEWEST = 5
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Entry, frozen=True):
     """One comparison of an estimate with a measurement.
 
     measured, estimate: what a hook adds, in cycles, or in multiples of what another hook adds.
     sets: was it used to set a parameter of the core?
     """
 
-    core: str
-    set: str
-    case: str
-    measured: float
+    core: Text
+    set: Text
+    case: Text
+    measured: Annotated[float, Meta(gt=0, description="what is measured is more than 0")]
     estimate: float
     sets: bool
 
@@ -109,7 +110,7 @@ def _ranks(values: list[float]) -> list[float]:
 @functools.cache
 def cases() -> tuple[Case, ...]:
     """All of data/core-cases.json."""
-    return tuple(Case(**row) for row in facts(FILE, "core-cases"))
+    return facts(FILE, tuple[Case, ...])
 
 
 def judge(core: str, found: Iterable[Case]) -> Verdict:

@@ -124,7 +124,7 @@ class _Lowering:
         self.program, self.values, self.numbers = program, values, numbers
         self.looked_up: set[str] = set()
         bits = {port: 1 << n for n, port in enumerate(core.ports)}
-        self.ports = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
+        self.ports: dict[str, int] = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
 
     def item(self, n: int, known: Lowered | None = None) -> tuple[Lowered, frozenset[str]]:
         """The nth item, and the names of the parameters that were filled in. known: the same with other parameters, of which no

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pandas as pd
+from msgspec.structs import asdict
 
 from ...base.errors import TramplabError, unknown
 from ...estimate import cores
@@ -37,7 +38,7 @@ def rows() -> pd.DataFrame:
     set has not.
     """
     found = [case for core in cores.cores().values() for case in _checked(core, list(_cases(core)))]
-    frame = pd.DataFrame([{**vars(c), "inside": c.inside, "off": round(c.off, 3)} for c in found])
+    frame = pd.DataFrame([{**asdict(c), "inside": c.inside, "off": round(c.off, 3)} for c in found])
     frame.attrs["units"] = UNITS
     return frame
 
@@ -92,7 +93,7 @@ def _estimate(core: Core, result: Result, hook: str) -> float | None:
 
 def cases(frame: pd.DataFrame) -> list[Case]:
     """The rows as cases."""
-    return [Case(**{name: getattr(r, name) for name in Case.__dataclass_fields__}) for r in frame.itertuples()]
+    return [Case(**{name: getattr(r, name) for name in Case.__struct_fields__}) for r in frame.itertuples()]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -102,7 +103,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def text(frame: pd.DataFrame) -> str:
     """What data/core-cases.json says, a line per case."""
-    return "[\n" + ",\n".join(json.dumps(vars(case)) for case in cases(frame)) + "\n]\n"
+    return "[\n" + ",\n".join(json.dumps(asdict(case)) for case in cases(frame)) + "\n]\n"
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

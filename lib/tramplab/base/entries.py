@@ -1,0 +1,110 @@
+"""Entries of data files as types: what a file may say is the type that its reader has, and a mistake in it is one sentence.
+
+A type says what one entry is like; what entries owe each other, such as a name that another one must have, is checked by the code
+that reads the file.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from . import documents
+from .errors import TramplabError, unknown
+
+T = TypeVar("T")
+Text = Annotated[str, Meta(min_length=1)]
+IsaName = Literal["x86_64", "arm64", "riscv64"]
+Release = Annotated[str, Meta(pattern=r"^v\d+\.\d+$", description="a release is written like v6.16")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 has 64 hexadecimal digits in small letters")]
+Message = Annotated[str, Meta(pattern=r"^[^<>@\s]+@[^<>@\s]+$", description="a message-id stands without < and >")]
+Natural = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+#: What the reader fills in, as it stands elsewhere: the file's name, or the key of an entry.
+Unsaid = Annotated[str, Meta(max_length=0, description="the file's name or the entry's key tells it")]
+#: How well a release is known.
+Sure = Literal["read", "inferred", "recalled"]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping in a data file, with these keys and no others."""
+
+
+def facts(file: str, kind: type[T], strict: bool = True) -> T:
+    """The content of a file of data/; raises TramplabError that names the file and the mistake. strict: see checked()."""
+    return checked(file, documents.read(file), kind, strict)
+
+
+def checked(file: str, data: object, kind: type[T], strict: bool = True) -> T:
+    """The data as this type; raises TramplabError that names the file, the entry and what is wrong. Where it is not strict, text
+    that says a number is one.
+
+    >>> checked("sizes.yml", {"small": [1, "2"]}, dict[str, list[int]])
+    Traceback (most recent call last):
+    tramplab.base.errors.TramplabError: sizes.yml: small, number 2: expected `int`, got `str`.
+    """
+    try:
+        return msgspec.convert(data, kind, strict=strict)
+    except msgspec.ValidationError as e:
+        raise TramplabError(f"{file}: {_mistake(data, kind, strict, [], e)}") from None
+
+
+def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: msgspec.ValidationError) -> str:
+    """The innermost mistake, and its place."""
+    for name, part, of in _parts(data, kind):
+        try:
+            msgspec.convert(part, of, strict=strict)
+        except msgspec.ValidationError as e:
+            return _mistake(part, of, strict, [*place, name], e)
+    where, (kind, said) = ", ".join(place) or "the file", _plain(data, kind)
+    if isinstance(data, dict) and (fields := _fields(kind)):
+        if strange := [key for key in data if key not in fields]:
+            return f"{where}: {unknown('key', strange[0], fields)}"
+        if missing := [name for name, field in fields.items() if field.required and name not in data]:
+            return f"{where} has no {' and no '.join(missing)}."
+    if typing.get_origin(kind) is Literal:
+        return f"{where}: {unknown('value', data, typing.get_args(kind))}"
+    what = said or str(error)[0].lower() + str(error)[1:]
+    if kind is str and isinstance(data, (bool, int, float)):
+        return f"{where}: {what}; put {data} in quotes."
+    return f"{where}: {what}{'' if ', got ' in what else f', not {reprlib.repr(data)}'}."
+
+
+def _parts(data: Any, kind: Any) -> Iterator[tuple[str, object, Any]]:
+    """The name, value and type of each part of data of a type; none where the data is of another."""
+    kind, _ = _plain(data, kind)
+    args, of = typing.get_args(kind), typing.get_origin(kind)
+    if isinstance(data, list) and of in (list, tuple):
+        kinds = args if of is tuple and args[-1] is not ... else args[:1] * len(data)
+        for number, (part, one) in enumerate(zip(data, kinds, strict=False), 1):
+            name = part.get("id") if isinstance(part, dict) else None
+            yield name if isinstance(name, str) else f"number {number}", part, one
+    elif isinstance(data, dict) and of is dict:
+        for key, part in data.items():
+            yield from ((str(key), key, args[0]), (str(key), part, args[1]))
+    elif isinstance(data, dict):
+        yield from ((name, data[name], field.type) for name, field in _fields(kind).items() if name in data)
+
+
+def _fields(kind: Any) -> dict[str, msgspec.structs.FieldInfo]:
+    """The keys that a mapping of a type may have; empty for what is none of an Entry's."""
+    of = typing.get_origin(kind) or kind
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)} if isinstance(of, type(Entry)) else {}
+
+
+def _plain(data: object, kind: Any) -> tuple[Any, str]:
+    """A type without its constraints, and what these say in words; of a union the part that the data may be meant for."""
+    said = ""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        several = [part for part in typing.get_args(kind) if part is not type(None)]
+        kind = several[-1 if isinstance(data, (list, dict)) else 0]
+    if typing.get_origin(kind) is Annotated:
+        kind, *metas = typing.get_args(kind)
+        said = next((m.description for m in metas if isinstance(m, Meta) and m.description), "")
+    return kind, said
