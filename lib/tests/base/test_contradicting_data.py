@@ -62,6 +62,10 @@ KERNEL = "kernels/debian-6.12-arm64.json"
         (CORE, "  alu: [a3, ", "  alu: [{}, ", "uses, alu, number 1: expected `str`, got `object`."),
         (CORE, "  alu: [", "  aul: [", "uses, aul: unknown value 'aul'; did you mean alu? Known: alu, multiply, divide, branch,"),
         (CORE, "cpus: ", 'cpus: "(" # ', "cpus is no pattern: missing ), unterminated subpattern at position 0."),
+        (CITATION, 'version: "0.1"', "version: 0.1", "version: a version is written like 0.1; put 0.1 in quotes."),
+        (CITATION, "license: MIT", "licence: MIT", "the file: unknown key 'licence'; did you mean license or license-url?"),
+        (CITATION, "2026-11-21", "21 Nov", "date-released: a day is written like 2026-11-21, not '21 Nov'."),
+        (CITATION, "- name: ", "- alias: ", "authors, number 1: an author has a name, or given-names and family-names."),
         (CITATION, "date-released: 2026-11-21", "date-released: 2026-11-31", "date-released: there is no day 2026-11-31."),
     ],
 )

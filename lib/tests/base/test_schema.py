@@ -14,8 +14,6 @@ from tramplab.base.schema import SCHEMAS, checked
 DATA = ROOT / "data"
 #: Schema -> the files that are held against it.
 FILES = {
-    "claims": ["claims.yml"],
-    "findings": sorted(f"findings/{path.name}" for path in (DATA / "findings").glob("*.yml")),
     "releases": ["releases.yml"],
     "addresses": ["addresses.yml"],
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
@@ -26,8 +24,6 @@ FILES = {
     "kernel-probes": ["kernel-probes.json"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
-    "published": ["published.csv"],
-    "citation": ["../CITATION.cff"],
 }
 #: Those of what users keep; tests of what reads it hold them.
 OTHERS = ["explored"]
@@ -67,7 +63,6 @@ def test_a_schema_leaves_nothing_open(schema):
     assert open_ == {"native": ["/properties/provenance"]}.get(schema, [])
 
 
-ROW = "arm64-callops-before-r0-i0-total"
 FACT = {"value": True, "source": "arm64-args", "sure": "read"}
 
 
@@ -89,12 +84,6 @@ def put(*path):
 @pytest.mark.parametrize(
     ("schema", "name", "change", "sentence"),
     [
-        ("claims", "claims.yml", put("claims", 1, "said", "gone"), "v2 has no said."),
-        ("claims", "claims.yml", put("claims", 1, "id", 7), "claims, number 2: id is read as 7; put it in quotes."),
-        ("claims", "claims.yml", put("claims", 0, "Who is this?"), "claims: number 1 must be a mapping, not 'Who is this?'."),
-        ("claims", "claims.yml", put("threads", "V", "people", []), "thread V: people is empty; fill it in or leave it out."),
-        ("claims", "claims.yml", put("threads", "V", "people", "Ann"), "thread V: people must be a list, not 'Ann'."),
-        ("claims", "claims.yml", put("chapters", None), "the file: chapters must be a mapping, not None."),
         ("releases", "releases.yml", put("frist", "v5.17"), "the file: unknown key 'frist'; did you mean first or"),
         ("releases", "releases.yml", put("first", "5.17"), "the file: a release is written like v6.16, not '5.17'."),
         (
@@ -109,14 +98,7 @@ def put(*path):
         ("releases", "releases.yml", put("arm64", "site", 0, "value", "bl"), "arm64, site, number 1: unknown value 'bl'"),
         ("releases", "releases.yml", put("arm64", "bpf", 0, "value", "on"), "arm64, bpf, number 1: value must be a true or false,"),
         ("releases", "releases.yml", put("sources", "x86-args", "commit", "02a4"), "source x86-args: a commit is written with 12"),
-        ("published", "published.csv", put(0, "unit", "ms"), f"{ROW}: unknown unit 'ms'; did you mean s or ns?"),
-        ("published", "published.csv", put(0, "value", "1,5"), f"{ROW}: a value is a number like 5.84,"),
-        ("published", "published.csv", put(0, "lower_is_better", "False"), f"{ROW}: of a cost less is better"),
-        ("published", "published.csv", put(0, "message_id", "<a@b>"), f"{ROW}: a message-id stands without"),
         ("native", "native/epyc-zen4-vm-asm.json", put("rows", 1, "ns_min", 0), "rows, number 2: a call takes more than 0 ns,"),
-        ("citation", "../CITATION.cff", put("date-released", "21 Nov"), "the file: a day is written like 2026-11-21, not"),
-        ("citation", "../CITATION.cff", put("version", 0.1), "the file: version is read as 0.1; put it in quotes."),
-        ("citation", "../CITATION.cff", put("licence", "MIT"), "the file: unknown key 'licence'; did you mean license"),
     ],
 )
 def test_a_mistake_is_a_sentence(schema, name, change, sentence):

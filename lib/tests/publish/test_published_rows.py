@@ -74,6 +74,11 @@ def test_what_is_shown_is_read_and_the_rest_is_not(monkeypatch):
         ("k1-after-r2-i0-overhead", "k1-after-r3-i0-overhead", "riscv-callops-k1-after-r2-i0-total is to be checked, and has no"),
         (",reference\n", ",checked\n", "arm64-callops-before-r0-i1-total is to be checked, and has no"),
         ("1064407-9-mark", "1064407-8-mark", "r0-i1-total has another mail or commit than arm64-callops-before-r0-i0-total,"),
+        (",ns/call,True,", ",ms,True,", "arm64-callops-before-r0-i0-total, unit: unknown value 'ms'; did you mean s or ns?"),
+        (",0.95,", ',"0,95",', "arm64-callops-before-r0-i0-total, value: a value is a number like 5.84, not '0,95'."),
+        (",ns/call,True,", ",ns/call,False,", "r0-i0-total: of ns/call less is better, so lower_is_better is True."),
+        (",20230123134603", ",<20230123134603", "message_id: a message-id stands without < and >, not '<20230123"),
+        ("20230123134603.1064407-9-mark.rutland@arm.com,baaf553d3bc3", ",", "r0-i0-total: a message_id or a commit tells where it"),
         (",shown\n", "\n", "published.csv is not CSV: line 15 has 13 values, and there are 14 columns."),
     ],
 )

@@ -73,7 +73,7 @@ def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: msgspe
     what = said or str(error)[0].lower() + str(error)[1:]
     if kind is str and isinstance(data, (bool, int, float)):
         return f"{where}: {what}; put {data} in quotes."
-    return f"{where}: {what}{'' if ', got ' in what else f', not {reprlib.repr(data)}'}."
+    return f"{where}: {what}{'' if ', got ' in what or isinstance(data, dict) else f', not {reprlib.repr(data)}'}."
 
 
 def _parts(data: Any, kind: Any) -> Iterator[tuple[str, object, Any]]:

@@ -31,9 +31,9 @@ def facts(file: str, schema: str) -> Any:
 def checked(file: str, data: Any, schema: str) -> Any:
     """The data, if it is as schemas/NAME.yml says; raises TramplabError that names the file, the entry and what is wrong.
 
-    >>> checked("claims.yml", {"threads": {}, "chapters": {}}, "claims")
+    >>> checked("packages.yml", {}, "kernels")
     Traceback (most recent call last):
-    tramplab.base.errors.TramplabError: claims.yml: the file has no claims.
+    tramplab.base.errors.TramplabError: packages.yml: the file has no images.
     """
     try:
         _validator(schema)(data)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta, field
 
 from ..base.arguments import of_name
+from ..base.entries import Entry, IsaName, Text, facts
 from ..base.errors import TramplabError
-from ..base.schema import facts
 
 FILE = "published.csv"
 #: What a row is for: a study shows it; another row is checked with it; or it is kept for reference and never read.
@@ -17,27 +19,46 @@ SHOWN, CHECKED, REFERENCE = "shown", "checked", "reference"
 _TOTAL = re.compile(r"(.+)-r\d+-i\d+-total")
 
 
-@dataclass(frozen=True)
-class Measurement:
+#: Units of which less is better, and those of rates.
+_Cost = Literal[
+    "ns", "ns/call", "s", "percent loss vs base", "B", "instructions", "cycles", "branches", "branch misses", "%"
+]  # fmt: skip
+_Rate = Literal["M ops/s", "K events/s", "tps", "percent", "calls (per run unit as printed)", "ops (as printed)"]
+
+
+class Measurement(Entry, frozen=True):
     """One figure as published: on what machine and kernel, of what, and where it stands.
 
     message: the message-id of the mail, "" where it is only in a commit. lower_is_better: a time, not a rate. use: what it is
     there for.
     """
 
-    id: str
-    topic: str
-    isa: str
-    machine: str
-    kernel: str
-    variant: str
-    value: float
-    unit: str
+    id: Annotated[str, Meta(pattern="^[a-z0-9]+([-_][a-z0-9_]+)*$", description="an id is small letters and digits with hyphens")]
+    topic: Literal[
+        "call_ops", "direct_vs_fprobe", "trampoline", "fprobe_on_fgraph", "fprobe", "bench_trig", "objpool", "bpf_getpid",
+        "attach_time",
+    ]  # fmt: skip
+    isa: IsaName
+    machine: Text
+    kernel: Text
+    variant: Text
+    value: Annotated[float, Meta(ge=0, lt=1e15, description="a value is a number like 5.84")]
+    unit: Literal[_Cost, _Rate]
     lower_is_better: bool
-    source: str
-    message: str
-    commit: str
-    use: str
+    source: Text
+    message: Annotated[str, Meta(pattern=r"^([^<>@\s]+@[^<>@\s]+)?$", description="a message-id stands without < and >")] = field(
+        name="message_id"
+    )
+    commit: Annotated[str, Meta(pattern="^([0-9a-f]{7,12})?$", description="a commit is written with 12 digits")]
+    url: Annotated[str, Meta(pattern=r"^(https://\S+)?$", description="an address is written like https://example.org")]
+    use: Literal["shown", "checked", "reference"]
+
+    def __post_init__(self) -> None:
+        if self.lower_is_better == (self.unit in get_args(_Rate)):
+            better = "more" if self.lower_is_better else "less"
+            raise ValueError(f"of {self.unit} {better} is better, so lower_is_better is {not self.lower_is_better}")
+        if not self.message and not self.commit:
+            raise ValueError("a message_id or a commit tells where it can be looked up")
 
     @property
     def ns(self) -> float:
@@ -60,24 +81,10 @@ _PER_SECOND = {"M ops/s": 1e6, "K events/s": 1e3}
 def read() -> dict[str, Measurement]:
     """Every measurement by id, in the order of the file; raises TramplabError for a file that is not as it should be."""
     found: dict[str, Measurement] = {}
-    for r in facts(FILE, "published"):
-        if r["id"] in found:
-            raise TramplabError(f"{FILE}: the id {r['id']} is given twice; an id is for one measurement.")
-        found[r["id"]] = Measurement(
-            r["id"],
-            r["topic"],
-            r["isa"],
-            r["machine"],
-            r["kernel"],
-            r["variant"],
-            float(r["value"]),
-            r["unit"],
-            r["lower_is_better"] == "True",
-            r["source"],
-            r["message_id"],
-            r["commit"],
-            r["use"],
-        )
+    for one in facts(FILE, tuple[Measurement, ...], strict=False):
+        if one.id in found:
+            raise TramplabError(f"{FILE}: the id {one.id} is given twice; an id is for one measurement.")
+        found[one.id] = one
     _owed(found)
     return found
 

@@ -8,13 +8,16 @@ import functools
 import os
 import re
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
 from ...base import documents
+from ...base.entries import Entry, Text, checked
 from ...base.errors import TramplabError, shown
 from ...base.paths import checkout
 from ...base.revision import revision
-from ...base.schema import checked
 
 FILE = "CITATION.cff"
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
@@ -68,35 +71,82 @@ class Edition:
         return f"{self.base_url}/e/{self.name}/{path}"
 
 
+class _Person(Entry, frozen=True, rename="kebab"):
+    name: str = ""
+    given_names: str = ""
+    family_names: str = ""
+    affiliation: str = ""
+    email: str = ""
+    orcid: str = ""
+    website: str = ""
+    alias: str = ""
+
+
+class _Author(_Person, frozen=True):
+    def __post_init__(self) -> None:
+        if not (self.name or (self.given_names and self.family_names)):
+            raise ValueError("an author has a name, or given-names and family-names")
+
+
+class _Contact(_Person, frozen=True, kw_only=True):
+    email: Text
+
+
+class _Citation(Entry, frozen=True, rename="kebab", kw_only=True):
+    """What CITATION.cff may say: keys of the Citation File Format 1.2, and of those that the book needs how they are written."""
+
+    cff_version: Literal["1.2.0"]
+    message: Text
+    type: Literal["software"]
+    title: Text
+    authors: Annotated[tuple[_Author, ...], Meta(min_length=1)]
+    contact: tuple[_Contact, ...] = ()  # where a fault is reported
+    version: Annotated[str, Meta(pattern=r"^\d+(\.\d+)+$", description="a version is written like 0.1")]
+    date_released: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="a day is written like 2026-11-21")]
+    url: Annotated[str, Meta(pattern=r"^https?://[^/\s]+", description="an address is written like https://example.org")]
+    license: Text
+    keywords: tuple[Text, ...] = ()
+    abstract: Any = None
+    commit: Any = None
+    doi: Any = None
+    identifiers: Any = None
+    license_url: Any = None
+    preferred_citation: Any = None
+    references: Any = None
+    repository: Any = None
+    repository_artifact: Any = None
+    repository_code: Any = None
+
+
 @functools.cache
 def current() -> Edition:
     """The edition of the checkout around the package.
 
     The base address is `url` in CITATION.cff, or $TRAMPLAB_URL where the book is built for another host. Raises
-    TramplabError if CITATION.cff is missing or not as its schema says.
+    TramplabError if CITATION.cff is missing or says something else than one may.
     """
     root = checkout()
-    cff = checked(FILE, documents.parsed(FILE, documents.text(root / FILE, FILE), "yml"), "citation")
-    version, released = cff["version"], cff["date-released"]
+    cff = checked(FILE, documents.parsed(FILE, documents.text(root / FILE, FILE), "yml"), _Citation)
+    version, released = cff.version, cff.date_released
     try:
         datetime.date.fromisoformat(released)
     except ValueError:
         raise TramplabError(f"{FILE}: date-released: there is no day {released}.") from None
-    base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
+    base = (os.environ.get("TRAMPLAB_URL") or cff.url).rstrip("/")
     if not _is_address(base):
         raise TramplabError(
             f"{shown(base)} is no address that a page can link to: write it like https://example.org/book, or file:///srv/book, in "
             f"letters, digits and {_MARKS}; see url in {FILE}, which TRAMPLAB_URL may replace."
         )
-    authors = tuple(author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"])
+    authors = tuple(author.name or f"{author.given_names} {author.family_names}" for author in cff.authors)
     now = revision(root)
     tagged = f"v{version}" in now.tags and not now.dirty
     short, commit = now.commit[:SHORT_DIGITS], now.commit
     if now.dirty:
         short, commit = f"{short}+", f"{commit}{DIRTY}"
     name = version if tagged else short or UNKNOWN
-    contact = next((person["email"] for person in cff.get("contact", ())), "")
-    return Edition(cff["title"], authors, version, released[:4], commit, name, base, released, contact)
+    contact = next((person.email for person in cff.contact), "")
+    return Edition(cff.title, authors, version, released[:4], commit, name, base, released, contact)
 
 
 def _is_address(text: str) -> bool:

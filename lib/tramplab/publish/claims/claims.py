@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from ...base import documents
 from ...base.arguments import of_name
+from ...base.entries import Entry, Message, Text, checked
 from ...base.errors import TramplabError, unknown
 from ...base.paths import data_file
-from ...base.schema import checked
 from .. import said
 
 FILE = "claims.yml"
@@ -21,25 +23,52 @@ PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
 HOLDS, FAILS, DEPENDS, THEN, UNDECIDABLE = KINDS = ("holds", "does not hold", "depends", "true then", "no run can decide")
 #: Verdict -> what an entry with it says besides, and no other does.
 BESIDES = {DEPENDS: "depends_on", THEN: "changed", UNDECIDABLE: "why"}
+#: The threads of which the mail is known in which each claim was said.
+_KNOWN = frozenset("VSRN")
 
 
-@dataclass(frozen=True)
-class Mail:
+class Mail(Entry, frozen=True):
     """A mail of a thread: its message-id, who wrote it, and on which day, as words."""
 
-    id: str
-    author: str
-    date: str
+    id: Message
+    author: Text
+    date: Annotated[str, Meta(pattern=r"^\d{1,2} [A-Z][a-z]{2} \d{4}$", description="a day is written like 22 Oct 2019")]
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(Entry, frozen=True):
     """A discussion on a mailing list. mails: those that are known."""
 
-    title: str
-    date: str
-    people: tuple[str, ...]
+    title: Text
+    date: Text
+    people: Annotated[tuple[Text, ...], Meta(min_length=1)]
     mails: tuple[Mail, ...] = ()
+
+
+class _Written(Entry, frozen=True):
+    """A claim as the file has it, which names threads, mails and its chapter."""
+
+    id: Annotated[str, Meta(pattern=r"^[a-z]\d+$", description="an id is a letter and a number, such as v1")]
+    chapter: str
+    thread: str | tuple[str, ...]
+    said: Text
+    judged_by: Text
+    message: str = ""
+    also: str = ""
+    asked: str = ""
+    answered: str = ""
+    judge: str = ""
+    kernels: str = ""
+    expect: Literal["", "holds", "does not hold", "depends", "true then", "no run can decide"] = ""
+    scope: Annotated[str, Meta(pattern=r"^\s*(\S+\s+){0,39}\S+\s*$", description="a scope has at most 40 words")] = ""
+    depends_on: str = ""
+    changed: str = ""
+    why: str = ""
+
+
+class _File(Entry, frozen=True):
+    threads: dict[str, Thread]
+    chapters: dict[str, Text]
+    claims: Annotated[tuple[_Written, ...], Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -119,54 +148,53 @@ def addresses() -> list[str]:
 
 def parse(text: str) -> dict[str, Claim]:
     """The claims of a file's text, by id; TramplabError names the entry that is wrong and what is wrong with it."""
-    data = checked(FILE, documents.parsed(FILE, text), "claims")
-    threads = {
-        letter: Thread(
-            entry["title"], entry["date"], tuple(entry["people"]), tuple(Mail(**mail) for mail in entry.get("mails", ()))
-        )
-        for letter, entry in data["threads"].items()
-    }
+    file = checked(FILE, documents.parsed(FILE, text), _File)
     found: dict[str, Claim] = {}
-    for entry in data["claims"]:
-        claim = _claim(entry, threads, data["chapters"])
+    for written in file.claims:
+        claim = _claim(written, file)
         if claim.id in found:
             raise TramplabError(f"{FILE}: the id {claim.id} is given twice; an id is for one claim.")
         found[claim.id] = claim
     return found
 
 
-def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
-    name = entry["id"]
-    letters = entry["thread"] if isinstance(entry["thread"], list) else [entry["thread"]]
-    named: list[tuple[str, str, Collection[str]]] = [("thread", letter, threads) for letter in letters]
-    for what, value, known in [*named, ("chapter", entry["chapter"], chapters)]:
+def _claim(written: _Written, file: _File) -> Claim:
+    letters = (written.thread,) if isinstance(written.thread, str) else written.thread
+    named: list[tuple[str, str, Collection[str]]] = [("thread", letter, file.threads) for letter in letters]
+    for what, value, known in [*named, ("chapter", written.chapter, file.chapters)]:
         if value not in known:
-            raise TramplabError(f"{FILE}: {name}: {unknown(what, value, known)}")
-    expect = entry.get("expect", "")
+            raise TramplabError(f"{FILE}: {written.id}: {unknown(what, value, known)}")
     for verdict, key in BESIDES.items():
-        if (expect == verdict) != (key in entry):
-            raise TramplabError(f"{FILE}: {name}: expect: {verdict} needs {key}:, and no other verdict has it.")
-    said_in = tuple(threads[letter] for letter in letters)
-    mails = {mail.id: mail for thread in said_in for mail in thread.mails}
-    for key in ("message", "also", "asked", "answered"):
-        if key in entry and entry[key] not in mails:
-            raise TramplabError(f"{FILE}: {name}: {key}: {unknown('mail of its thread', entry[key], mails)}")
+        if (written.expect == verdict) != bool(getattr(written, key)):
+            raise TramplabError(f"{FILE}: {written.id}: expect: {verdict} needs {key}:, and no other verdict has it.")
+    if written.expect and not written.scope:
+        raise TramplabError(f"{FILE}: {written.id} has no scope, which is said wherever its verdict is.")
+    if not written.message and (written.judge or written.also or written.asked or written.answered or _KNOWN.issuperset(letters)):
+        raise TramplabError(f"{FILE}: {written.id} has no message, the mail in which it was said.")
+    threads = tuple(file.threads[letter] for letter in letters)
+    mails = {mail.id: mail for thread in threads for mail in thread.mails}
+
+    def mail(key: str) -> Mail | None:
+        if (name := getattr(written, key)) and name not in mails:
+            raise TramplabError(f"{FILE}: {written.id}: {key}: {unknown('mail of its thread', name, mails)}")
+        return mails.get(name)
+
     return Claim(
-        name,
-        entry["chapter"],
-        chapters[entry["chapter"]],
-        said_in,
-        _one_line(entry["said"]),
-        _one_line(entry["judged_by"]),
-        mails.get(entry.get("message", "")),
-        mails.get(entry.get("asked", "")),
-        mails.get(entry.get("answered", "")),
-        entry.get("judge", ""),
-        entry.get("kernels", ""),
-        expect,
-        _one_line(entry.get(BESIDES.get(expect, ""), "")).rstrip("."),
-        mails.get(entry.get("also", "")),
-        _one_line(entry.get("scope", "")),
+        written.id,
+        written.chapter,
+        file.chapters[written.chapter],
+        threads,
+        _one_line(written.said),
+        _one_line(written.judged_by),
+        mail("message"),
+        mail("asked"),
+        mail("answered"),
+        written.judge,
+        written.kernels,
+        written.expect,
+        _one_line(getattr(written, BESIDES.get(written.expect, ""), "")).rstrip("."),
+        mail("also"),
+        _one_line(written.scope),
     )
 
 

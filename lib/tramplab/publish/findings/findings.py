@@ -6,13 +6,16 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+from msgspec.structs import replace
 
 from ...base import documents
 from ...base.arguments import of_name
+from ...base.entries import Entry, Text, Unsaid, checked
 from ...base.errors import TramplabError
 from ...base.paths import data_file
-from ...base.schema import checked
 from ..cite import permalinks
 from . import guard
 
@@ -38,8 +41,12 @@ HYPOTHETICAL = "Hypothetical: no kernel has it."
 _NAMED = re.compile(r"\{([^{}]+)\}")
 
 
-@dataclass(frozen=True)
-class Finding:
+def _words(least: int, most: int, what: str) -> Meta:
+    """Of a text that has so many words."""
+    return Meta(pattern=rf"^\s*(\S+\s+){{{least - 1},{most - 1}}}\S+\s*$", description=f"{what} has at most {most} words")
+
+
+class Finding(Entry, frozen=True, kw_only=True):
     """Something that the runs show, in an author's words.
 
     id: its permalink.
@@ -56,15 +63,15 @@ class Finding:
     since: which ISAs and releases have it, for the front page.
     """
 
-    id: str
-    argument: str
-    figure: str
-    says: str
-    holds: tuple[str, ...]
-    because: str
-    scope: str
-    kind: str
-    seen_in: tuple[str, ...]
+    id: Unsaid = ""
+    argument: Unsaid = ""
+    figure: Annotated[str, Meta(pattern="^fig-[a-z0-9-]+$", description="a figure's id begins with fig-")]
+    says: Annotated[str, _words(4, 45, "a finding")]
+    holds: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    because: Annotated[str, _words(3, 60, "a reason")]
+    scope: Annotated[str, _words(1, 35, "a scope")]
+    kind: Literal["count", "time", "search", "fact"]
+    seen_in: Annotated[tuple[Literal["lab", "image", "machine", "booted", "published"], ...], Meta(min_length=1)]
     hypothetical: bool = False
     claims: tuple[str, ...] = ()
     since: str = ""
@@ -105,6 +112,23 @@ class Argument:
     in_short: dict[str, tuple[Finding, ...]]
 
 
+#: Short, so that a link to it fits into a line of a mail.
+_Id = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?=.{3,25}$)[a-z][a-z0-9]*(-[a-z0-9]+)*$",
+        description="an id is lower-case words joined by hyphens, of 25 characters at most",
+    ),
+]
+
+
+class _File(Entry, frozen=True):
+    """A file of findings. in_short: page -> what it says in short, in this order."""
+
+    findings: Annotated[dict[_Id, Finding], Meta(min_length=1)]
+    in_short: dict[str, Annotated[tuple[str, ...], Meta(min_length=2, max_length=6)]] = field(default_factory=dict)
+
+
 @functools.cache
 def _arguments() -> dict[str, Argument]:
     folder = data_file("releases.yml").parent / FOLDER
@@ -113,11 +137,14 @@ def _arguments() -> dict[str, Argument]:
 
 def read_file(name: str) -> Argument:
     """The findings of one file; raises TramplabError for one that is wrong."""
-    data = checked(name, documents.read(name), "findings")
+    file = checked(name, documents.read(name), _File)
     argument = name.removeprefix(f"{FOLDER}/").removesuffix(".yml")
-    found = {key: _finding(key, argument, entry) for key, entry in data["findings"].items()}
-    pages = data.get("in_short", {})
-    return Argument(found, {page: tuple(of_name(f"finding of {name}", key, found) for key in keys) for page, keys in pages.items()})
+    found = {key: _finding(key, argument, entry) for key, entry in file.findings.items()}
+
+    def listed(keys: tuple[str, ...]) -> tuple[Finding, ...]:
+        return tuple(of_name(f"finding of {name}", key, found) for key in keys)
+
+    return Argument(found, {page: listed(keys) for page, keys in file.in_short.items()})
 
 
 @functools.cache
@@ -180,23 +207,11 @@ def _latest() -> str:
     return str(documents.read("releases.yml")["shown"][-1])
 
 
-def _finding(name: str, argument: str, entry: dict[str, Any]) -> Finding:
+def _finding(name: str, argument: str, entry: Finding) -> Finding:
     where = f"{FOLDER}/{argument}.yml: {name}"
-    texts = {key: " ".join(entry[key].split()) for key in ("says", "because", "scope")}
-    finding = Finding(
-        name,
-        argument,
-        entry["figure"],
-        texts["says"],
-        tuple(entry["holds"]),
-        texts["because"],
-        _filled(texts["scope"], f"name in the scope of {where}", {"latest": _latest()}),
-        entry["kind"],
-        tuple(entry["seen_in"]),
-        entry.get("hypothetical", False),
-        tuple(entry.get("claims", ())),
-        entry.get("since", ""),
-    )
+    says, because, scope = (" ".join(text.split()) for text in (entry.says, entry.because, entry.scope))
+    scope = _filled(scope, f"name in the scope of {where}", {"latest": _latest()})
+    finding = replace(entry, id=name, argument=argument, says=says, because=because, scope=scope)
     told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:
         raise TramplabError(f"{where} names {len(told)} numbers; at most {MOST_NUMBERS} are read.")
