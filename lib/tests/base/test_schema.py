@@ -14,12 +14,9 @@ from tramplab.base.schema import SCHEMAS, checked
 DATA = ROOT / "data"
 #: Schema -> the files that are held against it.
 FILES = {
-    "releases": ["releases.yml"],
-    "addresses": ["addresses.yml"],
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernel-races": ["kernel-races.json"],
     "bpf-trampolines": ["bpf-trampolines.json"],
-    "context-programs": ["context-programs.yml"],
     "kernel-frames": ["kernel-frames.json"],
     "kernel-probes": ["kernel-probes.json"],
     "kernels": ["kernels/packages.yml"],
@@ -63,7 +60,6 @@ def test_a_schema_leaves_nothing_open(schema):
     assert open_ == {"native": ["/properties/provenance"]}.get(schema, [])
 
 
-FACT = {"value": True, "source": "arm64-args", "sure": "read"}
 
 
 def put(*path):
@@ -84,20 +80,6 @@ def put(*path):
 @pytest.mark.parametrize(
     ("schema", "name", "change", "sentence"),
     [
-        ("releases", "releases.yml", put("frist", "v5.17"), "the file: unknown key 'frist'; did you mean first or"),
-        ("releases", "releases.yml", put("first", "5.17"), "the file: a release is written like v6.16, not '5.17'."),
-        (
-            "releases",
-            "releases.yml",
-            put("arm64", "regs", 0, "sure", "guessed"),
-            "arm64, regs, number 1: unknown sure 'guessed'. Known: read, inferred, recalled.",
-        ),
-        ("releases", "releases.yml", put("majors", 6, "x"), "majors: 6 must be a whole number, not 'x'."),
-        ("releases", "releases.yml", put("arm64", "call_ops", "gone"), "arm64 has no call_ops."),
-        ("releases", "releases.yml", put("arm64", "cal_ops", [FACT]), "arm64: unknown key 'cal_ops'; did you mean call_ops"),
-        ("releases", "releases.yml", put("arm64", "site", 0, "value", "bl"), "arm64, site, number 1: unknown value 'bl'"),
-        ("releases", "releases.yml", put("arm64", "bpf", 0, "value", "on"), "arm64, bpf, number 1: value must be a true or false,"),
-        ("releases", "releases.yml", put("sources", "x86-args", "commit", "02a4"), "source x86-args: a commit is written with 12"),
         ("native", "native/epyc-zen4-vm-asm.json", put("rows", 1, "ns_min", 0), "rows, number 2: a call takes more than 0 ns,"),
     ],
 )

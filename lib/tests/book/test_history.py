@@ -36,7 +36,7 @@ def changes() -> dict[str, set[tuple[str, str]]]:
     for isa in ISAS:
         for feature in releases.feature_names(isa):
             for interval in releases.intervals(isa, feature):
-                for commit in COMMIT.findall(releases.source(interval.source).get("commit", "")):
+                for commit in COMMIT.findall(releases.source(interval.source).commit):
                     if interval.since:
                         found.setdefault(commit, set()).add((interval.since, interval.sure))
     return found

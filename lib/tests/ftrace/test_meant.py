@@ -11,7 +11,7 @@ from tramplab.ftrace.facts import data
 from tramplab.isa import ISAS
 
 PACKAGE = ROOT / "lib" / "tramplab"
-FEATURES = {name for section in ("common", *ISAS) for name in data()[section]}
+FEATURES = {name for section in ("common", *ISAS) for name in data().features(section)}
 #: What code calls a table of features.
 TABLES = ("features", "usual", "f")
 STRINGS = ("startswith", "endswith", "removeprefix", "removesuffix")

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import yaml
+from msgspec.structs import asdict
 
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
@@ -43,7 +44,7 @@ def test_every_source_says_where():
     """Each has a text and where needed a commit or message to look up."""
     for name, source in TABLE["sources"].items():
         assert source["text"] and set(source) <= {"text", "commit", "message"}
-        assert releases.source(name) == source
+        assert {key: said for key, said in asdict(releases.source(name)).items() if said} == source
 
 
 def test_shown_and_known():

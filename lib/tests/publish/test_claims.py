@@ -100,7 +100,7 @@ def test_a_small_file_is_read():
         ("scope: Of one.", f"scope: {'one ' * 41}", "x2, scope: a scope has at most 40 words, not"),
         ("said: It was., ", "", "x2 has no said."),
         ("said: It was.", "said: ''", "said: expected `str` of length >= 1, not ''"),
-        ("said: It was.", "said: on", "said: expected `str`, got `bool`; put True in quotes."),
+        ("said: It was.", "said: on", "said: expected `str`, got `bool`; put it in quotes."),
         ("date: May 2021, ", "", "threads, T has no date."),
         ("people: [Ann, Bob]", "people: Ann", "people: expected `array`, got `str`."),
         ("message: 2@x", "message: 3@x", "x2: message: unknown mail of its thread '3@x'; did you mean"),

@@ -32,7 +32,7 @@ def test_it_is_up_to_date(text):
 def test_everything_that_is_cited_is_in_it(entries):
     urls = {entry.fields.get("url", "") for entry in entries.values()}
     mails = {mail.id for claim in claims.read().values() for thread in claim.threads for mail in thread.mails}
-    mails |= {row.message for row in published.read().values() if row.message} | {releases.source("direct-shares")["message"]}
+    mails |= {row.message for row in published.read().values() if row.message} | {releases.source("direct-shares").message}
     pages = "".join(page.read_text("utf-8") for page in BOOK.glob("*.md"))
     linked = set(re.findall(r"https://lore\.kernel\.org/r/[^/\s>)]+/", pages))
     assert len(mails) > 40 and len(linked) > 60

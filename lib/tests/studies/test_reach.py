@@ -142,7 +142,7 @@ def ranges():
 
 
 @pytest.mark.parametrize("size", [16 << 20, 47 << 20, 120 << 20, 200 << 20])
-@pytest.mark.parametrize("range_", addresses.ranges(), ids=lambda r: f"{r.isa} {r.layout}")
+@pytest.mark.parametrize("range_", addresses.data().ranges, ids=lambda r: f"{r.isa} {r.layout}")
 def test_a_range_is_made_of_places_beside_the_image(range_, size):
     for image in range_.images(size):
         assert image[1] - image[0] == size and image[1] < 1 << 64

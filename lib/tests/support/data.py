@@ -23,7 +23,7 @@ DATA = ROOT / "data"
 FILES = sorted(p.relative_to(DATA).as_posix() for p in DATA.rglob("*") if p.suffix in (".yml", ".json", ".csv"))
 CITATION = "../CITATION.cff"
 _READERS = {
-    "addresses.yml": addresses.ranges.__wrapped__,
+    "addresses.yml": addresses.data.__wrapped__,
     "claims.yml": claims.read.__wrapped__,
     "context-programs.yml": programs._data.__wrapped__,
     "function-sizes.yml": corpus.sizes,

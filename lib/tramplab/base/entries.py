@@ -10,7 +10,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -24,6 +24,8 @@ IsaName = Literal["x86_64", "arm64", "riscv64"]
 Release = Annotated[str, Meta(pattern=r"^v\d+\.\d+$", description="a release is written like v6.16")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 has 64 hexadecimal digits in small letters")]
 Message = Annotated[str, Meta(pattern=r"^[^<>@\s]+@[^<>@\s]+$", description="a message-id stands without < and >")]
+_COMMITS = "a commit is written with 12 digits, several with commas"
+Commits = Annotated[str, Meta(pattern="^[0-9a-f]{12}(, [0-9a-f]{12})*$", description=_COMMITS)]
 Natural = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 #: What the reader fills in, as it stands elsewhere: the file's name, or the key of an entry.
@@ -34,6 +36,25 @@ Sure = Literal["read", "inferred", "recalled"]
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mapping in a data file, with these keys and no others."""
+
+
+class OfIsas(Entry, Generic[T], frozen=True):
+    """The same of every ISA."""
+
+    x86_64: T
+    arm64: T
+    riscv64: T
+
+    def __getitem__(self, isa: str) -> T:
+        return getattr(self, isa)
+
+
+class Source(Entry, frozen=True):
+    """What a fact rests on: in words, as commits with commas between them, and as the message-id of a mail."""
+
+    text: Text
+    commit: Commits = ""
+    message: Message = ""
 
 
 def facts(file: str, kind: type[T], strict: bool = True) -> T:
@@ -71,9 +92,9 @@ def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: msgspe
     if typing.get_origin(kind) is Literal:
         return f"{where}: {unknown('value', data, typing.get_args(kind))}"
     what = said or str(error)[0].lower() + str(error)[1:]
-    if kind is str and isinstance(data, (bool, int, float)):
-        return f"{where}: {what}; put {data} in quotes."
-    return f"{where}: {what}{'' if ', got ' in what or isinstance(data, dict) else f', not {reprlib.repr(data)}'}."
+    value = "" if ", got " in what or isinstance(data, dict) else f", not {reprlib.repr(data)}"
+    quotes = "; put it in quotes" if kind is str and isinstance(data, (bool, int, float)) else ""
+    return f"{where}: {what}{value}{quotes}."
 
 
 def _parts(data: Any, kind: Any) -> Iterator[tuple[str, object, Any]]:

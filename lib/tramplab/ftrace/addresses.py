@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from msgspec import Meta, field
+
+from ..base.entries import Entry, IsaName, Natural, Positive, Release, Source, Sure, Text, facts
 from ..base.errors import TramplabError, unknown
-from ..base.schema import facts
 from .releases import known, parse
 
 FILE = "addresses.yml"
 MODULES, BPF = "modules", "bpf"
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(Entry, frozen=True):
     """One end of a range: so many bytes from `of`, which is "zero", or the "start" or "end" of the kernel's image."""
 
-    of: str
+    of: Literal["zero", "start", "end"]
     plus: int
 
     def at(self, image: tuple[int, int]) -> int:
@@ -25,8 +26,7 @@ class Edge:
         return {"zero": 0, "start": image[0], "end": image[1]}[self.of] + self.plus
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Entry, frozen=True):
     """A range of addresses that an allocator uses.
 
     code: the kind of code that is allocated there.
@@ -34,22 +34,22 @@ class Range:
     start, end: the range, end not included.
     image: the lowest and the highest address at which the kernel's image may start.
     fits: the second bounds the image's end instead.
-    holds: bytes that the image must fit into, or there is no such range; 0 if it need not.
+    holds: bytes that the image must fit into, or there is no such range; None if it need not.
     source: an entry of the file's.
     sure: as in releases.yml.
     """
 
-    isa: str
-    code: tuple[str, ...]
-    layout: str
-    since: str
-    start: Edge
-    end: Edge
-    image: tuple[int, int]
-    fits: bool
-    holds: int
+    isa: IsaName
+    code: Annotated[tuple[Literal["modules", "bpf"], ...], Meta(min_length=1)]
+    layout: Text
+    since: Release
+    image: tuple[Natural, Natural]
     source: str
-    sure: str
+    sure: Sure
+    start: Edge = field(name="from")
+    end: Edge = field(name="to")
+    fits: bool = False
+    holds: Positive | None = None
 
     def images(self, size: int) -> list[tuple[int, int]]:
         """(start, end) of an image of so many bytes, at the lowest and at the highest place that it may have."""
@@ -65,34 +65,26 @@ class Range:
         return [(a, b) for a, b in parts if a < b]
 
 
+class Table(Entry, frozen=True):
+    """All that the file says."""
+
+    sources: dict[str, Source]
+    ranges: Annotated[tuple[Range, ...], Meta(min_length=1)]
+
+
 @functools.cache
-def ranges() -> tuple[Range, ...]:
-    """All of them, in the order of the file."""
-    content = facts(FILE, "addresses")
-    for r in content["ranges"]:
-        name, (first, last) = f"{FILE}: {r['isa']} {r['layout']}", r["image"]
-        if r["source"] not in content["sources"]:
-            raise TramplabError(f"{name}: {unknown('source', r['source'], content['sources'])}")
-        if r["since"] not in known():
-            raise TramplabError(f"{name}: since {r['since']} is not from {known()[0]} to {known()[-1]}.")
-        if first > last or (r["from"]["of"] == r["to"]["of"] and r["from"]["plus"] >= r["to"]["plus"]):
+def data() -> Table:
+    """All that the file says; raises TramplabError that names what is wrong in it."""
+    content = facts(FILE, Table)
+    for r in content.ranges:
+        name, (first, last) = f"{FILE}: {r.isa} {r.layout}", r.image
+        if r.source not in content.sources:
+            raise TramplabError(f"{name}: {unknown('source', r.source, content.sources)}")
+        if r.since not in known():
+            raise TramplabError(f"{name}: since {r.since} is not from {known()[0]} to {known()[-1]}.")
+        if first > last or (r.start.of == r.end.of and r.start.plus >= r.end.plus):
             raise TramplabError(f"{name}: the lower address comes first, of the range and of its image.")
-    return tuple(
-        Range(
-            r["isa"],
-            tuple(r["code"]),
-            r["layout"],
-            r["since"],
-            Edge(**r["from"]),
-            Edge(**r["to"]),
-            (r["image"][0], r["image"][1]),
-            r.get("fits", False),
-            r.get("holds", 0),
-            r["source"],
-            r["sure"],
-        )
-        for r in content["ranges"]
-    )
+    return content
 
 
 def of(isa: str, release: str) -> list[Range]:
@@ -101,4 +93,4 @@ def of(isa: str, release: str) -> list[Range]:
     >>> [r.layout for r in of("arm64", "v6.8")]
     ['modules', 'modules, when full']
     """
-    return [r for r in ranges() if r.isa == isa and parse(r.since) <= parse(release)]
+    return [r for r in data().ranges if r.isa == isa and parse(r.since) <= parse(release)]

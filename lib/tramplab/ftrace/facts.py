@@ -1,15 +1,18 @@
-"""data/releases.yml as it is read: held against its schema, and against what its entries owe each other."""
+"""data/releases.yml as it is read: what it may say, and what its entries owe each other."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, field
+from msgspec.structs import asdict
+
+from ..base.entries import Entry, OfIsas, Release, Source, Sure, Text, Unsaid, facts
 from ..base.errors import TramplabError, shown, unknown
-from ..base.schema import facts
 from ..isa import ISAS
 
 FILE = "releases.yml"
@@ -28,81 +31,215 @@ def parse(release: str) -> tuple[int, int]:
     return int(m.group(1)), int(m.group(2))
 
 
+class Interval(Entry, frozen=True):
+    """A value that holds from `since` to `until`, both inclusive tags; None is open."""
+
+    value: Any
+    source: str
+    sure: Sure
+    since: Release | None = None
+    until: Release | None = None
+
+    def contains(self, version: tuple[int, int]) -> bool:
+        """Does it hold in this version?"""
+        return (self.since is None or parse(self.since) <= version) and (
+            self.until is None or version <= parse(self.until)
+        )
+
+    def __str__(self) -> str:
+        if self.since and self.until:
+            return f"{self.since} to {self.until}"
+        if self.until:
+            return f"up to {self.until}"
+        return f"since {self.since}" if self.since else "always"
+
+
+class Fault(Entry, frozen=True, kw_only=True):
+    """What did not work from one release to another, both inclusive. by, fixed_by: names of sources. said: what happened, a clause
+    that begins small."""
+
+    isa: Unsaid = ""
+    first: Release = field(name="from")
+    last: Release = field(name="to")
+    by: str
+    fixed_by: str
+    sure: Sure
+    said: Text
+
+    def contains(self, release: str) -> bool:
+        """Has this release the fault?"""
+        return parse(self.first) <= parse(release) <= parse(self.last)
+
+    @property
+    def when(self) -> str:
+        """The releases: "v6.4 to v6.7"."""
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+
+    def __str__(self) -> str:
+        by, fixed = (data().sources[name].commit or "-" for name in (self.by, self.fixed_by))
+        return f"{self.when}: {self.said} (broken by {by}, fixed by {fixed})"
+
+
+Intervals = Annotated[tuple[Interval, ...], Meta(min_length=1)]
+_Broken = Literal["direct_beside_ops", "live_patch_then_fexit", "live_patch_fentry_fexit", "clang_arguments"]
+
+
+class Reach(Entry, frozen=True):
+    """How code is reached that is made at run time."""
+
+    modules: Intervals
+    bpf: Intervals
+
+
+class Registers(Entry, frozen=True):
+    """What is made of registers that a trampoline saved."""
+
+    partial: Intervals
+    perf: Intervals
+    callchain: Intervals
+
+
+class Table(Entry, frozen=True):
+    """All that the file says. common, and each ISA's: feature -> its intervals."""
+
+    first: Release
+    last: Release
+    majors: dict[int, Annotated[int, Meta(ge=0, le=99)]]
+    shown: Annotated[tuple[Release, ...], Meta(min_length=1)]
+    sources: dict[str, Source]
+    hypothetical: OfIsas[dict[str, tuple[bool | int | str, ...]]]
+    common: dict[str, Intervals]
+    x86_64: dict[str, Intervals]
+    arm64: dict[str, Intervals]
+    riscv64: dict[str, Intervals]
+    reach: OfIsas[Reach]
+    registers: OfIsas[Registers]
+    broken: OfIsas[dict[_Broken, Annotated[tuple[Fault, ...], Meta(min_length=1)]]]
+
+    def features(self, section: str) -> dict[str, tuple[Interval, ...]]:
+        """Those of an ISA, or the common ones."""
+        return getattr(self, section)
+
+
+#: The features that each section has, all of them.
+_FEATURES = {
+    "common": "fprobe_guard fgraph return_pool objpool_pages objpool_mask kprobe_instance return_save counter_bits ops"
+    " direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop partial_regs_update ubsan_bounds",
+    "x86_64": "site args regs per_ops_trampoline direct direct_in_ops direct_jmp direct_rebalance ibt trampoline_endbr"
+    " call_depth_slots frame_pointer shared_epilogue preemption preempt_rcu bpf bpf_args bpf_endbr fprobe rethook"
+    " fprobe_entry_ops fgraph_static_call fgraph_sp rethook_rcu_test recursion_rcu_test kprobe_session kprobes_on_ftrace"
+    " kretprobe kretprobe_entry live_patching",
+    "arm64": "site args regs call_ops direct direct_in_ops graph_slot bti frame_pointer preemption preempt_rcu bpf bpf_args"
+    " bpf_context_counter fprobe rethook fprobe_entry_ops recursion_rcu_test kretprobe kretprobe_brk kretprobe_entry"
+    " live_patching kprobe_session",
+    "riscv64": "site args regs pt_regs_frame call_ops direct direct_in_ops compressed frame_pointer graph_slot preemption"
+    " preempt_rcu bpf bpf_args fprobe rethook fprobe_entry_ops rethook_sp rethook_rcu_test recursion_rcu_test"
+    " kprobes_on_ftrace kretprobe kretprobe_entry kprobe_session memcpy_call",
+}
+#: What a feature may be that is more than there or not, a way to reach code, and a use of registers.
+_FLAG = (False, True)
+_VALUES: dict[str, Sequence[object]] = {
+    "site": ("nop5", "mov-bl", "literal-mov-bl", "detour16", "detour8", "literal-auipc-jalr"),
+    "rethook": ("freelist", "objpool", "fgraph"),
+    "kretprobe": ("own", "rethook"),
+    "kretprobe_entry": ("ftrace", "breakpoint"),
+    "return_pool": ("freelist", "objpool"),
+    "return_save": ("regs",),
+    "fgraph_sp": ("frame", "caller"),
+    "counter_bits": range(1, 32),
+    "bpf_args": ("scalars", "registers", "stack-scalars", "stack"),
+    "reach": ("near", "far", "either"),
+    "partial": ("plain", "kernel", "hardware"),
+    "perf": ("caller", "nothing"),
+    "callchain": ("always", "marked"),
+}
+
+
 @functools.cache
-def data() -> dict[str, Any]:
+def data() -> Table:
     """All that the file says; raises TramplabError that names what is wrong in it."""
-    found: dict[str, Any] = facts(FILE, "releases")
-    for release in found["shown"]:
+    found = facts(FILE, Table)
+    for release in found.shown:
         if release not in every(found):
-            raise TramplabError(f"{FILE}: shown: {release} is not from {found['first']} to {found['last']}.")
-    if found["shown"] != sorted(found["shown"], key=parse):
+            raise TramplabError(f"{FILE}: shown: {release} is not from {found.first} to {found.last}.")
+    if list(found.shown) != sorted(found.shown, key=parse):
         raise TramplabError(f"{FILE}: shown: the releases must stand in their order, the newest last.")
-    for place, rows in _lists(found):
-        _owed(place, rows, found)
+    for section, names in ((section, names.split()) for section, names in _FEATURES.items()):
+        features = found.features(section)
+        if strange := [name for name in features if name not in names]:
+            raise TramplabError(f"{FILE}: {section}: {unknown('feature', strange[0], names)}")
+        if lacking := [name for name in names if name not in features]:
+            raise TramplabError(f"{FILE}: {section} has no {' and no '.join(lacking)}.")
+    for place, kind, rows in _lists(found):
+        _owed(place, _VALUES.get(kind, _FLAG), rows, found)
     for place, fault in _faults(found):
         _broken(place, fault, found)
     _named(found)
     return found
 
 
-def every(found: dict[str, Any]) -> tuple[str, ...]:
+def every(found: Table) -> tuple[str, ...]:
     """Every release that can be asked for, in order."""
-    first, last = parse(found["first"]), parse(found["last"])
-    if lacking := [str(major) for major in range(first[0], last[0] + 1) if major not in found["majors"]]:
+    first, last = parse(found.first), parse(found.last)
+    if lacking := [str(major) for major in range(first[0], last[0] + 1) if major not in found.majors]:
         raise TramplabError(f"{FILE}: majors has no {' and no '.join(lacking)}, the last release of which it must tell.")
-    every = [(major, minor) for major, top in found["majors"].items() for minor in range(top + 1)]
+    every = [(major, minor) for major, top in found.majors.items() for minor in range(top + 1)]
     return tuple(f"v{a}.{b}" for a, b in sorted(every) if first <= (a, b) <= last)
 
 
-def _lists(found: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Every list of intervals, and where it stands."""
+def _lists(found: Table) -> Iterator[tuple[str, str, tuple[Interval, ...]]]:
+    """Every list of intervals: where it stands, and of which values."""
     for section in ("common", *ISAS):
-        yield from ((f"{section}, {feature}", rows) for feature, rows in found[section].items())
-    for group, isa in itertools.product(("reach", "registers"), ISAS):
-        yield from ((f"{group}, {isa}, {what}", rows) for what, rows in found[group][isa].items())
+        yield from ((f"{section}, {feature}", feature, rows) for feature, rows in found.features(section).items())
+    for isa in ISAS:
+        yield from ((f"reach, {isa}, {code}", "reach", rows) for code, rows in asdict(found.reach[isa]).items())
+        yield from ((f"registers, {isa}, {use}", use, rows) for use, rows in asdict(found.registers[isa]).items())
 
 
-def _faults(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _faults(found: Table) -> Iterator[tuple[str, Fault]]:
     """Every entry of what did not work, and where it stands."""
     for isa in ISAS:
-        yield from ((f"broken, {isa}, {use}", fault) for use, faults in found["broken"][isa].items() for fault in faults)
+        yield from ((f"broken, {isa}, {use}", fault) for use, faults in found.broken[isa].items() for fault in faults)
 
 
-def _broken(place: str, fault: dict[str, Any], found: dict[str, Any]) -> None:
+def _broken(place: str, fault: Fault, found: Table) -> None:
     """A fault has known sources, and lasts from one release that can be asked for to another."""
-    for name in (fault["by"], fault["fixed_by"]):
-        if name not in found["sources"]:
-            raise TramplabError(f"{FILE}: {place}: {unknown('source', name, found['sources'], ['those under sources'])}")
-    for release in (fault["from"], fault["to"]):
+    for name in (fault.by, fault.fixed_by):
+        if name not in found.sources:
+            raise TramplabError(f"{FILE}: {place}: {unknown('source', name, found.sources, ['those under sources'])}")
+    for release in (fault.first, fault.last):
         if release not in every(found):
-            raise TramplabError(f"{FILE}: {place}: {release} is not from {found['first']} to {found['last']}.")
-    if parse(fault["from"]) > parse(fault["to"]):
-        raise TramplabError(f"{FILE}: {place}: {fault['from']} comes after {fault['to']}; from is the first release, to the last.")
+            raise TramplabError(f"{FILE}: {place}: {release} is not from {found.first} to {found.last}.")
+    if parse(fault.first) > parse(fault.last):
+        raise TramplabError(f"{FILE}: {place}: {fault.first} comes after {fault.last}; from is the first release, to the last.")
 
 
-def _owed(place: str, rows: list[dict[str, Any]], found: dict[str, Any]) -> None:
-    """Intervals have known sources, begin before they end, follow each other, and each has a release that can be asked for."""
+def _owed(place: str, values: Sequence[object], rows: tuple[Interval, ...], found: Table) -> None:
+    """Intervals have values of theirs and known sources, begin before they end, follow each other, and each has a release that can
+    be asked for."""
     for row in rows:
-        if row["source"] not in found["sources"]:
-            raise TramplabError(f"{FILE}: {place}: {unknown('source', row['source'], found['sources'], ['those under sources'])}")
-        since, until = row.get("since", "v0.0"), row.get("until", found["last"])
+        if not any(row.value == value and type(row.value) is type(value) for value in values):
+            raise TramplabError(f"{FILE}: {place}: {unknown('value', row.value, values)}")
+        if row.source not in found.sources:
+            raise TramplabError(f"{FILE}: {place}: {unknown('source', row.source, found.sources, ['those under sources'])}")
+        since, until = row.since or "v0.0", row.until or found.last
         if parse(since) > parse(until):
             raise TramplabError(f"{FILE}: {place}: {since} comes after {until}; since is the first release, until the last.")
-        if parse(until) < parse(found["first"]):
-            raise TramplabError(f"{FILE}: {place}: nobody can ask for a release up to {until}; {found['first']} is the first.")
+        if parse(until) < parse(found.first):
+            raise TramplabError(f"{FILE}: {place}: nobody can ask for a release up to {until}; {found.first} is the first.")
     for earlier, later in itertools.pairwise(rows):
-        if "until" not in earlier or "since" not in later or parse(earlier["until"]) >= parse(later["since"]):
+        if not earlier.until or not later.since or parse(earlier.until) >= parse(later.since):
             raise TramplabError(f"{FILE}: {place}: a value must end (until) before the next begins (since).")
 
 
-def _named(found: dict[str, Any]) -> None:
+def _named(found: Table) -> None:
     """Every source is used by a fact, and every hypothetical value is of a feature that exists."""
-    used = {row["source"] for _, rows in _lists(found) for row in rows}
-    used |= {fault[name] for _, fault in _faults(found) for name in ("by", "fixed_by")}
-    if idle := [name for name in found["sources"] if name not in used]:
+    used = {row.source for _, _, rows in _lists(found) for row in rows}
+    used |= {name for _, fault in _faults(found) for name in (fault.by, fault.fixed_by)}
+    if idle := [name for name in found.sources if name not in used]:
         raise TramplabError(f"{FILE}: nothing rests on the source {idle[0]}; name it where it is one, or take it out.")
-    features = dict.fromkeys(name for section in ("common", *ISAS) for name in found[section])
-    for isa, values in found["hypothetical"].items():
-        for name in values:
+    features = dict.fromkeys(name for section in ("common", *ISAS) for name in found.features(section))
+    for isa in ISAS:
+        for name in found.hypothetical[isa]:
             if name not in features:
                 raise TramplabError(f"{FILE}: hypothetical, {isa}: {unknown('feature', name, features)}")

@@ -7,67 +7,18 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
+from ..base.entries import Source
 from ..base.errors import TramplabError, unknown
 from ..isa import ISAS, Isa
 from . import arch
-from .facts import data, every, parse
+from .facts import Fault, Interval, data, every, parse
 
 #: When an ISA had what it never had.
 NEVER = "never"
 #: Features that follow from others and are wrong by themselves.
 DERIVED = ("site", "counter_bits", "ops")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value that holds from `since` to `until`, both inclusive tags; None is open. `sure`: read, inferred, recalled."""
-
-    value: Any
-    since: str | None
-    until: str | None
-    source: str
-    sure: str
-
-    def contains(self, version: tuple[int, int]) -> bool:
-        """Does it hold in this version?"""
-        return (self.since is None or parse(self.since) <= version) and (
-            self.until is None or version <= parse(self.until)
-        )
-
-    def __str__(self) -> str:
-        if self.since and self.until:
-            return f"{self.since} to {self.until}"
-        if self.until:
-            return f"up to {self.until}"
-        return f"since {self.since}" if self.since else "always"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What did not work from one release to another, both inclusive. by, fixed_by: names of sources. said: what happened, a clause
-    that begins small."""
-
-    isa: str
-    use: str
-    first: str
-    last: str
-    by: str
-    fixed_by: str
-    sure: str
-    said: str
-
-    def contains(self, release: str) -> bool:
-        """Has this release the fault?"""
-        return parse(self.first) <= parse(release) <= parse(self.last)
-
-    @property
-    def when(self) -> str:
-        """The releases: "v6.4 to v6.7"."""
-        return self.first if self.first == self.last else f"{self.first} to {self.last}"
-
-    def __str__(self) -> str:
-        by, fixed = (source(name).get("commit", "-") for name in (self.by, self.fixed_by))
-        return f"{self.when}: {self.said} (broken by {by}, fixed by {fixed})"
 
 
 @dataclass(frozen=True)
@@ -89,7 +40,7 @@ class Features:
 
 def shown() -> tuple[str, ...]:
     """The releases that the studies show."""
-    return tuple(data()["shown"])
+    return data().shown
 
 
 #: The newest of them: what a kernel is of when nothing else is asked for.
@@ -111,16 +62,10 @@ def nearest(release: str) -> str:
     return max((r for r in known() if parse(r) <= parse(release)), key=parse, default=known()[0])
 
 
-def _intervals(rows: list[dict[str, Any]]) -> tuple[Interval, ...]:
-    """As they are written."""
-    return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)
-
-
 @functools.cache
 def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
     """When a feature had which value on an ISA; empty if it never had any."""
-    rows = data()[isa].get(feature) or data()["common"].get(feature) or []
-    return _intervals(rows)
+    return data().features(isa).get(feature) or data().common.get(feature, ())
 
 
 @functools.cache
@@ -138,18 +83,13 @@ def feature_names(isa: str) -> tuple[str, ...]:
     """Every feature that any ISA has: what can be overridden."""
     names: dict[str, None] = {}
     for section in ("common", isa, *ISAS):
-        names.update(dict.fromkeys(data()[section]))
+        names.update(dict.fromkeys(data().features(section)))
     return tuple(names)
 
 
-def _hypothetical(isa: str, feature: str) -> list[object]:
-    """Values that a feature has in no release and that the lab builds."""
-    return data()["hypothetical"].get(isa, {}).get(feature, [])
-
-
-def source(name: str) -> dict[str, str]:
+def source(name: str) -> Source:
     """A source by name: text and commit or message."""
-    return data()["sources"][name]
+    return data().sources[name]
 
 
 @functools.cache
@@ -167,7 +107,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     if release not in known():
         raise unknown("release", release, known())
     for name in overrides:
-        own = {**data()[isa.name], **data()["common"], **data()["hypothetical"].get(isa.name, {})}.keys()
+        own = {**data().features(isa.name), **data().common, **data().hypothetical[isa.name]}
         if name not in feature_names(isa.name):
             raise unknown("feature", name, feature_names(isa.name))
         if name not in own:
@@ -198,7 +138,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
 def _values(isa: Isa, feature: str) -> set[object]:
     """What a feature can be overridden with: values that some release has, that another override brings along, or that no kernel
     has and the lab builds."""
-    values = {i.value for i in intervals(isa.name, feature)} | {*_hypothetical(isa.name, feature)}
+    values = {i.value for i in intervals(isa.name, feature)} | {*data().hypothetical[isa.name].get(feature, ())}
     for changes in arch.of(isa).CONSEQUENCES.values():
         values |= {changes[feature]} if feature in changes else set()
     return values | {True, False} if all(isinstance(v, bool) for v in values) else values
@@ -217,10 +157,10 @@ def reach(isa: str, release: str, code: str) -> Interval:
     >>> reach("riscv64", "v6.12", "bpf").value, reach("riscv64", "v6.16", "bpf").value, reach("arm64", "v7.2", "bpf").value
     ('near', 'far', 'either')
     """
-    kinds = data()["reach"][isa]
+    kinds = asdict(data().reach[isa])
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
-    if found := _holds(_intervals(kinds[code]), release):
+    if found := _holds(kinds[code], release):
         return found
     raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
 
@@ -228,10 +168,10 @@ def reach(isa: str, release: str, code: str) -> Interval:
 def uses_of_registers(isa: str, what: str) -> tuple[Interval, ...]:
     """How releases make a pt_regs of what a trampoline saved, or start a callchain from one, oldest first; see `registers` in
     releases.yml. what: "partial", "perf" or "callchain". Raises TramplabError for another one."""
-    kinds = data()["registers"][isa]
+    kinds = asdict(data().registers[isa])
     if what not in kinds:
         raise unknown("use of registers", what, kinds)
-    return _intervals(kinds[what])
+    return kinds[what]
 
 
 def registers(isa: str, release: str, what: str) -> Interval:
@@ -250,16 +190,15 @@ def registers(isa: str, release: str, what: str) -> Interval:
 def faults(isa: str, use: str) -> tuple[Fault, ...]:
     """When a use of what an ISA has did not work, oldest first; empty if it always did. Raises TramplabError for a use that no ISA
     has an entry of under `broken`."""
-    uses = dict.fromkeys(name for of_isa in data()["broken"].values() for name in of_isa)
+    uses = dict.fromkeys(name for of in ISAS for name in data().broken[of])
     if use not in uses:
         raise unknown("use that was broken", use, uses)
-    rows = data()["broken"][isa].get(use, [])
-    return tuple(Fault(isa, use, r["from"], r["to"], r["by"], r["fixed_by"], r["sure"], r["said"]) for r in rows)
+    return tuple(replace(fault, isa=isa) for of, rows in data().broken[isa].items() if of == use for fault in rows)
 
 
 def broken_uses(isa: str) -> tuple[str, ...]:
     """The uses that did not work on an ISA in some releases."""
-    return tuple(data()["broken"][isa])
+    return tuple(data().broken[isa])
 
 
 def broken(isa: str, release: str, use: str) -> Fault | None:
@@ -275,10 +214,10 @@ def table() -> list[dict[str, str]]:
     """Every fact of releases.yml as a row: isa, feature, value, when, sure, source (its commit, mail or text)."""
     out = []
     for isa in ISAS:
-        for feature in data()[isa]:
+        for feature in data().features(isa):
             for i in intervals(isa, feature):
                 s = source(i.source)
-                where = s.get("commit") or s.get("message") or s["text"]
+                where = s.commit or s.message or s.text
                 value = {True: "yes", False: "no"}.get(i.value, i.value)
                 out.append(
                     {"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where}
@@ -304,7 +243,7 @@ def history(isa: str, feature: str, unlike: object = None) -> str:
         if not i.value or i.value == unlike:
             continue
         if last and i.since and last.until and _follows(last.until, i.since):
-            merged[-1] = Interval(True, last.since, i.until, i.source, i.sure)
+            merged[-1] = replace(i, value=True, since=last.since)
         else:
             merged.append(i)
     return ", ".join(map(str, merged)) or NEVER

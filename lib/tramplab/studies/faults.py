@@ -43,6 +43,6 @@ def numbers() -> dict[str, object]:
         for use in releases.broken_uses(isa):
             for fault in releases.faults(isa, use):
                 name = f"{isa}-{use.replace('_', '-')}"
-                commits = (releases.source(source).get("commit", "-") for source in (fault.by, fault.fixed_by))
+                commits = (releases.source(source).commit or "-" for source in (fault.by, fault.fixed_by))
                 out |= dict(zip((f"{name}-when", f"{name}-by", f"{name}-fixed"), (fault.when, *commits), strict=True))
     return out

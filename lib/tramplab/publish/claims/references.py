@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...base import documents
-from ...base.schema import facts
+from ...base.entries import Entry, Source, facts
 from .. import published
 from . import claims
 
@@ -20,13 +20,19 @@ FILE = "references.bib"
 #: What stands in front of it in the file is written by hand, and stays.
 MARK = "% From here on `make update` writes what pages and data rest on.\n"
 MAIL, COMMIT = "mail", "commit"
-_SOURCES = ("releases", "addresses")
+_SOURCES = ("releases.yml", "addresses.yml")
 _LORE = "https://lore.kernel.org/r/"
 _TREE = "https://git.kernel.org/torvalds/c/"
 _LINK = re.compile(re.escape(_LORE) + r"([^/\s>)]+)/")
 _NAMED = re.compile(r"pulled in ([^\s;,)\"]+@[^\s;,)\"]+)")
 _NOTE = re.compile(r"^\[\^[\w-]+\]: ([^,\[]+), (\d+ \w+ \d{4}),\s+\S*" + re.escape("(" + _LORE) + r"([^/\s>)]+)/", re.M)
 _HASH = re.compile(r"(?<![\w.@-])(?=[0-9a-f]*[a-f])[0-9a-f]{12}(?![\w@-])")
+
+
+class _Facts(Entry, frozen=True, forbid_unknown_fields=False):
+    """A file of facts, of which only the sources are read here."""
+
+    sources: dict[str, Source]
 
 
 @dataclass(frozen=True)
@@ -86,15 +92,12 @@ def _of_claims() -> Iterator[Reference]:
 
 
 def _of_sources() -> Iterator[Reference]:
-    for file in (f"{name}.yml" for name in _SOURCES):
-        for source in facts(file, file.removesuffix(".yml"))["sources"].values():
-            title = source["text"]
-            if "message" in source:
-                yield Reference(MAIL, source["message"], title=title, where=(file,))
-            for message in _NAMED.findall(title):
-                yield Reference(MAIL, message.rstrip("."), title=title, where=(file,))
-            for commit in filter(None, (one.strip() for one in source.get("commit", "").split(","))):
-                yield Reference(COMMIT, commit, title=title, where=(file,))
+    for file in _SOURCES:
+        for source in facts(file, _Facts).sources.values():
+            for message in filter(None, (source.message, *_NAMED.findall(source.text))):
+                yield Reference(MAIL, message.rstrip("."), title=source.text, where=(file,))
+            for commit in filter(None, source.commit.split(", ")):
+                yield Reference(COMMIT, commit, title=source.text, where=(file,))
 
 
 def _of_published() -> Iterator[Reference]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta
+
+from ...base.entries import Entry, OfIsas, Text, facts
 from ...base.errors import TramplabError, unknown
-from ...base.schema import facts
 from ...build.dwarf import Struct
-from ...isa import Isa
+from ...isa import ISAS, Isa
 from .encoding import Program
 from .layout import slots
 from .text import assembled
@@ -21,18 +22,23 @@ FILE = "context-programs.yml"
 _SIZE = "size"
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Entry, frozen=True):
     """A program as it is written: its name, what it does, what it is an example of, and its text, the same for all ISAs."""
 
-    name: str
-    title: str
-    shows: str
-    text: str
+    name: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$", description="a program's name is words with hyphens")]
+    title: Text
+    shows: Text
+    text: Text
 
     def on(self, isa: Isa, pt_regs: Struct) -> Program:
         """The program for one ISA's struct pt_regs; raises TramplabError where that has no such field."""
         return assembled(self.text, offsets(isa, pt_regs))
+
+
+class _File(Entry, frozen=True):
+    registers: OfIsas[dict[str, Text]]
+    renamed: OfIsas[dict[str, Text]]
+    programs: Annotated[tuple[Written, ...], Meta(min_length=1)]
 
 
 class _Programs(Mapping[str, Written]):
@@ -71,23 +77,23 @@ def offsets(isa: Isa, pt_regs: Struct) -> dict[str, int]:
 
 def registers(isa: Isa) -> dict[str, str]:
     """The names in programs, and which slot of pt_regs each stands for."""
-    return dict(_data()["registers"][isa.name])
+    return dict(_data().registers[isa.name])
 
 
 def renamed(isa: Isa) -> dict[str, str]:
     """Slots of pt_regs that ftrace_regs calls otherwise, and how."""
-    return dict(_data()["renamed"][isa.name])
+    return dict(_data().renamed[isa.name])
 
 
 @functools.cache
-def _data() -> Any:
+def _data() -> _File:
     """What the file says, whose entries owe each other that every ISA has every name, and that a name is one program's."""
-    found = facts(FILE, "context-programs")
-    named = found["registers"]
-    for isa, other in itertools.combinations(named, 2):
+    found = facts(FILE, _File)
+    named = found.registers
+    for isa, other in itertools.combinations(ISAS, 2):
         for name in sorted(set(named[isa]) ^ set(named[other])):
             raise TramplabError(f"{FILE}: registers: {name} is not there on {isa if name in named[other] else other}.")
-    names = [entry["name"] for entry in found["programs"]]
+    names = [entry.name for entry in found.programs]
     for name in names:
         if names.count(name) > 1:
             raise TramplabError(f"{FILE}: the name {name} is given twice; a name is for one program.")
@@ -96,4 +102,4 @@ def _data() -> Any:
 
 @functools.cache
 def _read() -> dict[str, Written]:
-    return {entry["name"]: Written(**entry) for entry in _data()["programs"]}
+    return {entry.name: entry for entry in _data().programs}

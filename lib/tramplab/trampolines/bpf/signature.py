@@ -60,7 +60,7 @@ def require_taken(prototype: Prototype, features: Features) -> None:
             first = next(i for i in intervals(features.isa, need.feature) if i.value in need.values)
             raise TramplabError(
                 f"{features} makes no BPF trampoline for {name}, {need.what} ({need.error}); releases since {first.since} do "
-                f"(commit {source(first.source)['commit'].split(',')[0]})."
+                f"(commit {source(first.source).commit.split(',')[0]})."
             )
     number = len(words(isa, prototype))
     if isa.name == "x86_64" and number > MOST:
