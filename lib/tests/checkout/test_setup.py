@@ -66,7 +66,6 @@ ENGINES = {
     "multiprocessing": "base/jobs.py",
     "distributed": "base/cluster.py",
     "tqdm": "base/progress.py",
-    "fastjsonschema": "base/schema.py",
     "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",

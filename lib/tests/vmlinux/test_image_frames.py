@@ -107,14 +107,14 @@ def test_the_file_is_written_as_it_is_read(tmp_path):
     path = tmp_path / "frames.json"
     data = frames_saved.read()
     path.write_text(frames_saved.text(data["kernels"]), "utf-8")
-    assert store.read(path, frames_saved.SCHEMA, frames_saved.wanted()) == json.loads(path.read_text("utf-8")) == data
+    assert store.read(path, frames_saved.File, frames_saved.wanted()) == json.loads(path.read_text("utf-8")) == data
     for spoilt, complaint in (
         (path.read_text("utf-8").replace('"garbage"', '"rubbish"', 1), "rubbish"),
         (path.read_text("utf-8").replace(data["kernels"][0]["sha256"], "0" * 64), "another image"),
     ):
         path.write_text(spoilt, "utf-8")
         with pytest.raises(TramplabError, match=complaint):
-            store.read(path, frames_saved.SCHEMA, frames_saved.wanted())
+            store.read(path, frames_saved.File, frames_saved.wanted())
 
 
 def test_what_is_known_of_an_image_that_is_not_fetched_stays(tmp_path, monkeypatch, capsys):
@@ -126,7 +126,7 @@ def test_what_is_known_of_an_image_that_is_not_fetched_stays(tmp_path, monkeypat
     (tmp_path / frames_saved.FILE).write_text(frames_saved.text([old]), "utf-8")
     fresh = {**old, **store.of(first), "absent": []}
     remade = store.remake(
-        frames_saved.FILE, frames_saved.SCHEMA, (first, second), lambda p: fresh, frames_saved.text, lambda k: "done"
+        frames_saved.FILE, frames_saved.File, (first, second), lambda p: fresh, frames_saved.text, lambda k: "done"
     )
     told = capsys.readouterr().out
     assert remade == 0 and f"{first.name}: done" in told and f"{second.name}: not fetched" in told

@@ -72,7 +72,7 @@ def test_a_file_of_another_image_is_refused(tmp_path):
     path = tmp_path / probes_saved.FILE
     path.write_text(probes_saved.text([{**KEPT[name], "sha256": "0" * 64}]), "utf-8")
     with pytest.raises(TramplabError, match=f"{name} is of another image than is listed: run `make kernels`"):
-        store.read(path, probes_saved.SCHEMA, probes_saved.wanted())
+        store.read(path, probes_saved.File, probes_saved.wanted())
 
 
 def test_the_file_is_written_as_it_is_read():

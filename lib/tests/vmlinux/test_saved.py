@@ -146,7 +146,7 @@ def test_a_result_with_something_strange_in_it_is_refused(monkeypatch, tmp_path)
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / f"{package.name}.json").write_text(saved.text(found), "utf-8")
     monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
-    with pytest.raises(TramplabError, match=r"unknown status 'guessed'"):
+    with pytest.raises(TramplabError, match=r"status: unknown value 'guessed'"):
         saved.read(package)
 
 

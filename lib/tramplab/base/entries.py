@@ -104,7 +104,7 @@ def _parts(data: Any, kind: Any) -> Iterator[tuple[str, object, Any]]:
     if isinstance(data, list) and of in (list, tuple):
         kinds = args if of is tuple and args[-1] is not ... else args[:1] * len(data)
         for number, (part, one) in enumerate(zip(data, kinds, strict=False), 1):
-            name = part.get("id") if isinstance(part, dict) else None
+            name = part.get("id", part.get("name")) if isinstance(part, dict) else None
             yield name if isinstance(name, str) else f"number {number}", part, one
     elif isinstance(data, dict) and of is dict:
         for key, part in data.items():

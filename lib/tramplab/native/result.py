@@ -6,12 +6,14 @@ import json
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from ..base import documents
+from ..base.entries import Entry, Natural, Text, checked
 from ..base.errors import TramplabError
 from ..base.paths import write_whole
-from ..base.schema import checked
 from ..base.width import WIDTH
 from .agreement import NEEDED, STEADY, WITHIN
 
@@ -25,6 +27,45 @@ LIMITS = (
 _FORMAT = 3
 #: How far a difference of two times may be from the one that is kept.
 _ROUNDED = 2e-4
+
+
+_Time = Annotated[float, Meta(gt=0, description="a call takes more than 0 ns")]
+_Cycle = Annotated[float, Meta(gt=0, description="a cycle takes more than 0 ns")]
+_Counter = Annotated[float, Meta(ge=0)]
+
+
+class _Row(Entry, frozen=True):
+    """A row as a file has it: times, counters where they are permitted, and what a shape does, see estimate.program."""
+
+    hook: Text
+    code: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="code is 16 hex digits")]
+    ns_min: _Time
+    ns_q1: _Time
+    ns_median: _Time
+    ns_q3: _Time
+    ns_over: float
+    cycles_over: float
+    ratio_direct: float | None
+    windows: Annotated[tuple[float | None, ...], Meta(min_length=1)]
+    steady: bool
+    agreed: bool
+    instructions: _Counter = 0
+    cycles: _Counter = 0
+    branch_misses: _Counter = 0
+    saves: Natural | None = None
+    nested: Natural | None = None
+    balanced: bool | None = None
+
+
+class _File(Entry, frozen=True):
+    """A saved result. provenance: as the machine told it."""
+
+    format: int
+    rows: Annotated[tuple[_Row, ...], Meta(min_length=1)]
+    clock: Annotated[tuple[_Cycle, ...], Meta(min_length=1)]
+    warnings: tuple[str, ...]
+    failures: tuple[str, ...]
+    provenance: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -127,7 +168,7 @@ def parsed(text: bytes, path: str | Path) -> Result:
             "`tramplab native --save FILE`."
         )
     try:
-        checked(name, saved, "native")
+        checked(name, saved, _File)
         _owed(name, saved)
     except TramplabError as e:
         raise TramplabError(f"{e} {again}") from None
@@ -138,6 +179,8 @@ def parsed(text: bytes, path: str | Path) -> Result:
 
 def _owed(name: str, saved: dict[str, Any]) -> None:
     """Check rows against the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
+    if missing := [key for key in ("isa", "cpu", "arguments") if key not in saved["provenance"]]:
+        raise TramplabError(f"{name}: provenance has no {' and no '.join(missing)}.")
     base, clock = saved["rows"][0], saved["clock"]
     for n, row in enumerate(saved["rows"]):
         quickest = min((w for w in row["windows"] if w is not None), default=0)

@@ -10,24 +10,64 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from ..base import cache, documents
 from ..base import state as states
+from ..base.entries import Entry, Natural, Positive, Text, checked
 from ..base.errors import TramplabError, Unwritten
 from ..base.paths import check_target, write_whole
-from ..base.schema import checked
 from .every import Scenario
 from .explore import NOT_DECIDED, UNSAFE
 from .fetches import MODELS
 from .schemes import SCHEMES, scheme
 
-_KIND, _SCHEMA = "tramplab explore --all", "explored"
+_KIND = "tramplab explore --all"
 #: The last key of a line, and how one begins that is of a scenario.
 _SEAL, _RESULT = "sha256", b'{"scheme": "'
 _OTHER = f"is not of `{_KIND.removeprefix('tramplab ')}`"
 _PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "races")
 _FACTS = ("releases.yml", "addresses.yml")
+
+
+class _Violation(Entry, frozen=True):
+    which: Literal["target", "torn", "pair", "late", "freed", "state", "missed"]
+    how: Text
+
+
+class _Line(Entry, frozen=True):
+    first: Positive
+    last: Positive
+    who: Literal["patcher", "thread"]
+    where: str
+    text: Text
+
+
+class _Barrier(Entry, frozen=True):
+    name: str
+    why: str
+
+
+class _Explored(Entry, frozen=True):
+    """What a line says: what came of one scenario."""
+
+    scheme: str
+    isa: str
+    release: str
+    kernel: Literal[""]
+    hypothetical: str
+    threads: Positive
+    fetch: Literal["coherent", "stale", "torn"]
+    without: Annotated[tuple[str, ...], Meta(max_length=1)]
+    verdict: Literal["safe", "unsafe", "not decided"]
+    states: Positive
+    transitions: Natural
+    limit: str
+    violation: _Violation | None
+    schedule: tuple[_Line, ...]
+    barriers: tuple[_Barrier, ...]
 
 
 class Saved:
@@ -125,7 +165,7 @@ class Saved:
     def _takes(self, result: dict[str, Any]) -> bool:
         """Is it one of this file, with all that a result has, and does what it says agree?"""
         try:
-            checked("", result, _SCHEMA)
+            checked("", result, _Explored)
             scheme_of = scheme(result["scheme"])
         except TramplabError:
             return False

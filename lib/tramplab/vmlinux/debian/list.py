@@ -11,12 +11,13 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from ...base import documents
+from ...base.entries import Entry, IsaName, Release, Sha256, checked
 from ...base.errors import TramplabError, unknown
-from ...base.schema import checked
 
 FILE = "kernels/packages.yml"
 #: ISAs that Debian calls otherwise.
@@ -25,27 +26,30 @@ _MACHINES = {"amd64": "x86_64"}
 _SIGNED = ("amd64", "arm64")
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Entry, frozen=True):
     """One image, and the Debian package that it is in."""
 
     #: A short name, which a file may have.
-    name: str
+    name: Annotated[
+        str, Meta(pattern="^[a-z0-9][a-z0-9.-]*$", description="a name is a file name in small letters like debian-6.12-arm64")
+    ]
     #: The code name under which the archive had the package.
-    suite: str
-    package: str
+    suite: Annotated[str, Meta(pattern="^[a-z]+$", description="a suite is a code name like trixie")]
+    package: Annotated[
+        str, Meta(pattern="^[a-z0-9][a-z0-9+.-]+$", description="a package is named like linux-image-6.1.0-50-amd64")
+    ]
     #: Debian's name of what the package runs on.
-    architecture: str
-    version: str
+    architecture: Literal["amd64", "arm64", "riscv64"]
+    version: Annotated[str, Meta(pattern="^[0-9][A-Za-z0-9.+:~-]*$", description="a version is written like 6.1.176-1")]
     #: Where the image is in the package.
-    path: str
+    path: Annotated[str, Meta(pattern="^[^/.].*$", description="a path goes from the root of the package, without a / in front")]
     #: The image's digest, in hexadecimal.
-    sha256: str
+    sha256: Sha256
     #: The kind of kernel: "" for the usual one.
-    flavour: str
+    flavour: Literal["", "cloud", "rt", "16k"]
     #: The mainline release that it stands for.
-    release: str
-    isa: str
+    release: Release
+    isa: IsaName
     #: Is it the image of its ISA that --one fetches?
     one: bool = False
 
@@ -59,16 +63,20 @@ class Package:
         return f"pool/main/l/{source}/{self.package}_{self.version}_{self.architecture}.deb"
 
 
+class _File(Entry, frozen=True):
+    images: Annotated[tuple[Package, ...], Meta(min_length=1)]
+
+
 @functools.cache
 def packages() -> tuple[Package, ...]:
     """All images, in the order of the file; raises TramplabError that says what is wrong in it."""
     return read(documents.read(FILE))
 
 
-def read(data: Any) -> tuple[Package, ...]:
+def read(data: object) -> tuple[Package, ...]:
     """The images of what such a file says; raises TramplabError where two are the same, an ISA has not exactly one
     `one`, or an entry's architecture and version are not of its ISA and release."""
-    packages = tuple(Package(**entry) for entry in checked(FILE, data, "kernels")["images"])
+    packages = checked(FILE, data, _File).images
     for what, values in (
         ("name", [p.name for p in packages]),
         ("package", [f"{p.package}:{p.architecture}" for p in packages]),

@@ -9,8 +9,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+from msgspec import Meta
+
+from ...base.entries import Entry, IsaName, Natural, Positive, Release
 from ...base.errors import TramplabError
 from ...base.paths import data_file, temporary
 from ...emulate import decode
@@ -22,7 +25,7 @@ from ..open.btf import Btf
 from ..run.machine import RealMachine
 from . import boot
 
-FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
+FILE = "bpf-trampolines.json"
 #: The letters of programs in a plan, and what BPF calls such programs.
 KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
 #: With few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has these.
@@ -33,9 +36,56 @@ _WAVES = (
     {"bpf_fentry_test1": "eexx", "bpf_modify_return_test": "m"},
     {"bpf_modify_return_test": "emmx"},
 )
-#: The functions that a trampoline calls, besides programs and the traced function.
-GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
 _RUN_CTX = "bpf_tramp_run_ctx"
+
+
+#: The functions that a trampoline calls, besides programs and the traced function.
+_Guard = Literal["__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"]
+_Kind = Literal["fentry", "fmod_ret", "fexit"]
+
+
+class _Refused(Entry, frozen=True):
+    """What the kernel did not attach: at which step, with which error."""
+
+    function: str
+    programs: Annotated[tuple[_Kind, ...], Meta(min_length=1)]
+    step: Literal["load", "attach", "find"]
+    error: str
+
+
+class _Trampoline(Entry, frozen=True):
+    """programs: the kind of each, and where its code is. parameters: the bytes of each, and whether it is a struct by value. body:
+    the function's first byte past the patch site. site: bytes from that on."""
+
+    function: str
+    programs: Annotated[tuple[tuple[_Kind, Positive], ...], Meta(min_length=1)]
+    parameters: tuple[tuple[Positive, bool], ...]
+    result: Natural
+    body: Positive
+    site: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    address: Positive
+    code: Annotated[str, Meta(pattern="^([0-9a-f]{2})+$")]
+
+
+class _Kernel(store.Kernel, frozen=True):
+    """banner: as /proc/version has it. run_ctx, cookie_at: of struct bpf_tramp_run_ctx its bytes, and where the cookie is in it.
+    direct_jmp: is a trampoline that calls the function entered by a jump? guards: their addresses."""
+
+    isa: IsaName
+    release: Release
+    banner: Annotated[str, Meta(pattern="^Linux version ")]
+    run_ctx: Annotated[int, Meta(ge=8)]
+    cookie_at: Natural
+    direct_jmp: bool
+    guards: Annotated[dict[_Guard, Positive], Meta(min_length=4)]
+    refused: tuple[_Refused, ...]
+    trampolines: tuple[_Trampoline, ...]
+
+
+class File(Entry, frozen=True):
+    """What the file may say."""
+
+    kernels: tuple[_Kernel, ...]
 
 
 def wanted() -> tuple[Package, ...]:
@@ -44,9 +94,9 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return store.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
+    return store.read(data_file(FILE), File, wanted(), "python -m tramplab.vmlinux jit")
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -61,7 +111,8 @@ def made(package: Package) -> dict[str, Any]:
     run_ctx = opened.struct(_RUN_CTX)
     head = {**store.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
     head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
-    head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": {name: opened.address(name) for name in GUARDS}}
+    guards = {name: opened.address(name) for name in get_args(_Guard)}
+    head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": guards}
     return {**head, "refused": list(_refused(printed)), "trampolines": list(_trampolines(machine, printed))}
 
 
@@ -127,4 +178,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")
+    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")

@@ -6,8 +6,11 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from ...base.entries import Entry, Natural, Text
 from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ...sparsity.classify import UNKNOWN
@@ -18,7 +21,43 @@ from ..run import frames
 from ..run.machine import RealMachine
 from . import store
 
-FILE, SCHEMA = "kernel-frames.json", "kernel-frames"
+FILE = "kernel-frames.json"
+
+_Provider = Literal[
+    "ftrace_caller", "ftrace_regs_caller", "breakpoint", "arch_rethook_trampoline", "__kretprobe_trampoline", "return_to_handler"
+]
+
+
+class _Absent(Entry, frozen=True):
+    provider: _Provider
+    reason: Text
+
+
+class _Slot(Entry, frozen=True):
+    slot: str
+    offset: Natural
+    size: Literal[1, 2, 4, 8]
+    kind: Literal["true", "derived", "constant", "garbage", "outside"]
+    rule: str
+
+
+class _Frame(Entry, frozen=True):
+    provider: _Provider
+    consumer: str
+    struct: Literal["pt_regs", "ftrace_regs"]
+    size: Annotated[int, Meta(ge=8)]
+    slots: Annotated[tuple[_Slot, ...], Meta(min_length=1)]
+
+
+class _Kernel(store.Kernel, frozen=True):
+    absent: tuple[_Absent, ...]
+    frames: tuple[_Frame, ...]
+
+
+class File(Entry, frozen=True):
+    """What the file may say."""
+
+    kernels: tuple[_Kernel, ...]
 
 
 def wanted() -> tuple[Package, ...]:
@@ -27,9 +66,9 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """The file's content; raises TramplabError where it does not follow its schema, contradicts itself, or is of other images than
-    those that are listed."""
-    found = store.read(data_file(FILE), SCHEMA, wanted())
+    """The file's content; raises TramplabError where it says something else than it may, contradicts itself, or is of other images
+    than those that are listed."""
+    found = store.read(data_file(FILE), File, wanted())
     for kernel in found["kernels"]:
         providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]
         if len(set(providers)) < len(providers):
@@ -78,4 +117,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")
+    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")

@@ -7,14 +7,31 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from ...base.entries import Entry, Positive
 from ...base.paths import data_file
 from ..debian.list import Package, packages
 from ..run.probes import functions
 from . import store
 
-FILE, SCHEMA = "kernel-probes.json", "kernel-probes"
+FILE = "kernel-probes.json"
+
+_Part = Literal["kretprobe", "return hook", "fprobe", "kprobe", "graph tracer"]
+
+
+class _Kernel(store.Kernel, frozen=True):
+    """parts: of each its functions, and the bytes of these."""
+
+    parts: Annotated[dict[_Part, dict[str, Positive]], Meta(min_length=5)]
+
+
+class File(Entry, frozen=True):
+    """What the file may say."""
+
+    kernels: tuple[_Kernel, ...]
 
 
 def wanted() -> tuple[Package, ...]:
@@ -23,9 +40,9 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return store.read(data_file(FILE), SCHEMA, wanted())
+    return store.read(data_file(FILE), File, wanted())
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -45,4 +62,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")
+    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")

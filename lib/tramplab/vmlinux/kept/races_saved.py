@@ -6,8 +6,9 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from ...base.entries import Entry, Natural, Positive
 from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ...races.executions import Executions
@@ -17,7 +18,26 @@ from ..debian.list import Package, packages
 from ..run.races import ISAS, subjects
 from . import store
 
-FILE, SCHEMA = "kernel-races.json", "kernel-races"
+FILE = "kernel-races.json"
+
+
+class _Result(Entry, frozen=True):
+    scheme: str
+    fetch: Literal["coherent", "stale", "torn"]
+    outcome: Literal["safe", "target", "torn", "pair", "late", "freed", "state", "missed"]
+    steps: Natural
+    states: Positive
+
+
+class _Kernel(store.Kernel, frozen=True):
+    results: tuple[_Result, ...]
+
+
+class File(Entry, frozen=True):
+    """What the file may say."""
+
+    threads: Positive
+    kernels: tuple[_Kernel, ...]
 
 
 def wanted() -> tuple[Package, ...]:
@@ -26,7 +46,7 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
     return _read(data_file(FILE))
 
@@ -58,11 +78,11 @@ def main() -> int:
     def all_text(kernels: list[dict[str, Any]]) -> str:
         return text({"threads": THREADS, "kernels": kernels})
 
-    return store.remake(FILE, SCHEMA, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
+    return store.remake(FILE, File, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = store.read(path, SCHEMA, wanted())
+    content = store.read(path, File, wanted())
     for kernel in content["kernels"]:
         tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
         if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):

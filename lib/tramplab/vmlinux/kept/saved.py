@@ -8,11 +8,14 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, field
+
+from ...base import documents
+from ...base.entries import Entry, IsaName, Natural, Release, Sha256, checked
 from ...base.errors import TramplabError
 from ...base.paths import temporary
-from ...base.schema import facts
 from ...emulate.counts import COMPONENTS
 from ...ftrace import releases
 from .. import hooks
@@ -29,10 +32,79 @@ _MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", 
 _COUNTED = ("instructions", "loads", "stores")
 
 
+_Span = tuple[Annotated[str, Meta(pattern="^0x[0-9a-f]+$")], Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]]
+
+
+class _Package(Entry, frozen=True):
+    name: str
+    package: str
+    version: str
+    suite: str
+    architecture: str
+    flavour: str
+
+
+class _Places(Entry, frozen=True):
+    text: _Span
+    image: _Span = ("0x0", "0x0")
+    ftrace_caller: _Span = ("0x0", "0x0")
+
+
+class _Kernel(Entry, frozen=True):
+    version: str
+    release: Release
+    isa: IsaName
+    container: str
+    sha256: Sha256
+    symbols_from: str
+    types_from: str
+    found: tuple[str, ...]
+    places: _Places
+    config: dict[str, bool]
+    site: str
+    booted: tuple[str, ...]
+    mitigations: str
+    faked: tuple[str, ...]
+
+
+class _Counts(Entry, frozen=True):
+    instructions: Natural
+    loads: Natural
+    stores: Natural
+    load_bytes: Natural
+    store_bytes: Natural
+    branches_taken: Natural
+
+
+class _Hook(Entry, frozen=True):
+    """A hook's row: a reason, or what was measured."""
+
+    hook: str
+    status: Literal["measured", "absent", "failed"]
+    reason: str = ""
+    notes: str = ""
+    components: dict[str, _Counts] = field(default_factory=dict)
+    frame_bytes: int = 0
+    frame_bytes_written: int = 0
+    stack_bytes: Annotated[int, Meta(ge=0, le=16384)] = 0
+    return_mispredicts: Annotated[dict[Literal["own", "outer"], int], Meta(min_length=2)] = field(default_factory=dict)
+    symbols: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+
+class _File(Entry, frozen=True):
+    """A result, see vmlinux.run.result and measure.row."""
+
+    package: _Package
+    kernel: _Kernel
+    function: str
+    hooks: Annotated[tuple[_Hook, ...], Meta(min_length=1)]
+    srso: dict[str, Natural] = field(default_factory=dict)
+
+
 @functools.cache
 def every() -> tuple[dict[str, Any], ...]:
-    """All saved results, in the order of the list of packages; raises TramplabError for one that is missing or not as its schema
-    says."""
+    """All saved results, in the order of the list of packages; raises TramplabError for one that is missing or says
+    something else than it may."""
     return tuple(read(p) for p in packages())
 
 
@@ -56,9 +128,10 @@ def newest() -> dict[str, dict[str, Any]]:
 
 
 def read(package: Package) -> dict[str, Any]:
-    """The saved result of an image; raises TramplabError where it is not whole, not as its schema says, or of another image."""
+    """The saved result of an image; raises TramplabError where it is not whole, not as it may be, or of another image."""
     name = f"kernels/{package.name}.json"
-    result: dict[str, Any] = facts(name, "kernel")
+    result: dict[str, Any] = documents.read(name)
+    checked(name, result, _File)
     about = {n: getattr(package, n) for n in result["package"]}
     image = {n: getattr(package, n) for n in ("sha256", "isa", "release")}
     if result["package"] != about or not result["kernel"].items() >= image.items():

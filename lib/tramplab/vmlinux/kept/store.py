@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from ...base import documents, streams
+from ...base.entries import Entry, Sha256, checked
 from ...base.errors import TramplabError
 from ...base.paths import data_file, write_whole
-from ...base.schema import checked
 from ..debian.fetch import image, there
 from ..debian.list import FILE as LIST
 from ..debian.list import Package
 from ..open.image import Opened, open_image
+
+
+class Kernel(Entry, frozen=True):
+    """What each record begins with, to identify the image."""
+
+    name: str
+    version: str
+    sha256: Sha256
 
 
 @functools.lru_cache(maxsize=1)
@@ -25,10 +33,11 @@ def opened(package: Package) -> Opened:
     return open_image(image(package))
 
 
-def read(path: Path, schema: str, wanted: Sequence[Package], again: str = "make kernels") -> dict[str, Any]:
-    """The content of a file. again: the command that makes it. Raises TramplabError where the content does not follow its schema,
-    or is of other images than those that are listed."""
-    found = checked(path.name, documents.parsed(path.name, documents.text(path, path.name)), schema)
+def read(path: Path, kind: type[Entry], wanted: Sequence[Package], again: str = "make kernels") -> dict[str, Any]:
+    """The content of a file, as it is written again. kind: what it may say. again: the command that makes it. Raises TramplabError
+    where it says something else, or is of other images than those that are listed."""
+    found: dict[str, Any] = documents.parsed(path.name, documents.text(path, path.name))
+    checked(path.name, found, kind)
     of = {p.name: (p.version, p.sha256) for p in wanted}
     names = [kernel["name"] for kernel in found["kernels"]]
     for kernel in found["kernels"]:
@@ -41,7 +50,7 @@ def read(path: Path, schema: str, wanted: Sequence[Package], again: str = "make 
 
 def remake(
     file: str,
-    schema: str,
+    kind: type[Entry],
     wanted: Sequence[Package],
     make: Callable[[Package], dict[str, Any]],
     format: Callable[[list[dict[str, Any]]], str],
@@ -56,7 +65,7 @@ def remake(
 
     def command() -> None:
         path = data_file(LIST).parent.parent / file  # it may be the first time
-        kept = {k["name"]: k for k in read(path, schema, wanted)["kernels"]} if path.is_file() else {}
+        kept = {k["name"]: k for k in read(path, kind, wanted)["kernels"]} if path.is_file() else {}
         for package in wanted:
             if there(package):
                 kept[package.name] = make(package)
