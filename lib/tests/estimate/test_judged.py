@@ -8,7 +8,6 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from support.data import copied
 from tramplab import TramplabError, cli
 from tramplab.estimate import cores, judged
 from tramplab.estimate.judged import Case, judge
@@ -110,17 +109,6 @@ def test_what_a_core_is_judged_by_is_there(change, message):
     found = [c for c in judged.cases() if c.core == core.name]
     with pytest.raises(TramplabError, match=message):
         core_cases._checked(made, found)
-
-
-def test_a_damaged_file_of_cases_is_told(tmp_path, monkeypatch):
-    data = copied(tmp_path, monkeypatch)
-    (data / judged.FILE).write_text('[{"core": "zen4"}]', "utf-8")
-    judged.cases.cache_clear()
-    try:
-        with pytest.raises(TramplabError, match=r"core-cases.json: .* has no set"):
-            judged.cases()
-    finally:
-        judged.cases.cache_clear()
 
 
 def test_the_command_lists_every_core_and_every_case(capsys):

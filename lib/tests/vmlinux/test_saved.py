@@ -1,12 +1,10 @@
 """The published counts of real kernels: whole, of the images that are listed, and the same when an image is measured again."""
 
-import copy
 import json
 
 import pytest
 
 from support import ROOT
-from tramplab import TramplabError
 from tramplab.emulate.counts import COMPONENTS
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.debian.fetch import there
@@ -31,14 +29,6 @@ def test_there_is_a_result_for_each_image_and_nothing_else():
     assert len(names) >= 12
     assert {r["kernel"]["isa"] for r in EVERY} == {"x86_64", "arm64", "riscv64"}
     assert {r["kernel"]["release"] for r in EVERY} >= {"v6.1", "v6.12", "v7.2"}
-
-
-@each
-def test_a_result_is_of_the_image_that_is_listed(found):
-    package = next(p for p in packages() if p.name == found["package"]["name"])
-    assert found["kernel"]["sha256"] == package.sha256
-    assert (found["kernel"]["isa"], found["kernel"]["release"]) == (package.isa, package.release)
-    assert found["package"]["version"] == package.version
 
 
 @each
@@ -126,28 +116,6 @@ def test_an_image_that_was_fetched_gives_the_saved_result(package):
     if not there(package):
         pytest.skip(f"{package.name} has not been fetched (make kernels KERNELS=--one)")
     assert json.loads(saved.text(saved.make(package))) == saved.read(package)
-
-
-def test_a_result_of_another_image_is_refused(monkeypatch, tmp_path):
-    package = packages()[0]
-    found = copy.deepcopy(saved.read(package))
-    found["kernel"]["sha256"] = "0" * 64
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / f"{package.name}.json").write_text(saved.text(found), "utf-8")
-    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
-    with pytest.raises(TramplabError, match=rf"kernels/{package.name}.json is of another image .*make kernels"):
-        saved.read(package)
-
-
-def test_a_result_with_something_strange_in_it_is_refused(monkeypatch, tmp_path):
-    package = packages()[0]
-    found = copy.deepcopy(saved.read(package))
-    found["hooks"][0]["status"] = "guessed"
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / f"{package.name}.json").write_text(saved.text(found), "utf-8")
-    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
-    with pytest.raises(TramplabError, match=r"status: unknown value 'guessed'"):
-        saved.read(package)
 
 
 def test_what_has_not_been_fetched_keeps_its_file(monkeypatch, tmp_path, capsys):

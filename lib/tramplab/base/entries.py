@@ -85,7 +85,8 @@ def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: msgspe
             return _mistake(part, of, strict, [*place, name], e)
     where, (kind, said) = ", ".join(place) or "the file", _plain(data, kind)
     if isinstance(data, dict) and (fields := _fields(kind)):
-        if strange := [key for key in data if key not in fields]:
+        closed = (typing.get_origin(kind) or kind).__struct_config__.forbid_unknown_fields
+        if strange := [key for key in data if key not in fields and (closed or not isinstance(key, str))]:
             return f"{where}: {unknown('key', strange[0], fields)}"
         if missing := [name for name, field in fields.items() if field.required and name not in data]:
             return f"{where} has no {' and no '.join(missing)}."

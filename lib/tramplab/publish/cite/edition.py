@@ -71,24 +71,17 @@ class Edition:
         return f"{self.base_url}/e/{self.name}/{path}"
 
 
-class _Person(Entry, frozen=True, rename="kebab"):
+class _Author(Entry, frozen=True, forbid_unknown_fields=False, rename="kebab"):
     name: str = ""
     given_names: str = ""
     family_names: str = ""
-    affiliation: str = ""
-    email: str = ""
-    orcid: str = ""
-    website: str = ""
-    alias: str = ""
 
-
-class _Author(_Person, frozen=True):
     def __post_init__(self) -> None:
         if not (self.name or (self.given_names and self.family_names)):
             raise ValueError("an author has a name, or given-names and family-names")
 
 
-class _Contact(_Person, frozen=True, kw_only=True):
+class _Contact(Entry, frozen=True, forbid_unknown_fields=False):
     email: Text
 
 

@@ -82,10 +82,7 @@ class _Kernel(store.Kernel, frozen=True):
     trampolines: tuple[_Trampoline, ...]
 
 
-class File(Entry, frozen=True):
-    """What the file may say."""
-
-    kernels: tuple[_Kernel, ...]
+File = store.File[_Kernel]
 
 
 def wanted() -> tuple[Package, ...]:

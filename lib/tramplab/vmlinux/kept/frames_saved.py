@@ -54,10 +54,7 @@ class _Kernel(store.Kernel, frozen=True):
     frames: tuple[_Frame, ...]
 
 
-class File(Entry, frozen=True):
-    """What the file may say."""
-
-    kernels: tuple[_Kernel, ...]
+File = store.File[_Kernel]
 
 
 def wanted() -> tuple[Package, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ...base.entries import Entry, Positive
+from ...base.entries import Positive
 from ...base.paths import data_file
 from ..debian.list import Package, packages
 from ..run.probes import functions
@@ -28,10 +28,7 @@ class _Kernel(store.Kernel, frozen=True):
     parts: Annotated[dict[_Part, dict[str, Positive]], Meta(min_length=5)]
 
 
-class File(Entry, frozen=True):
-    """What the file may say."""
-
-    kernels: tuple[_Kernel, ...]
+File = store.File[_Kernel]
 
 
 def wanted() -> tuple[Package, ...]:

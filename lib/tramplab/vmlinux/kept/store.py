@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...base import documents, streams
 from ...base.entries import Entry, Sha256, checked
@@ -17,6 +17,8 @@ from ..debian.list import FILE as LIST
 from ..debian.list import Package
 from ..open.image import Opened, open_image
 
+K = TypeVar("K")
+
 
 class Kernel(Entry, frozen=True):
     """What each record begins with, to identify the image."""
@@ -24,6 +26,12 @@ class Kernel(Entry, frozen=True):
     name: str
     version: str
     sha256: Sha256
+
+
+class File(Entry, Generic[K], frozen=True):
+    """What a file may say, which has nothing besides a record of each kernel."""
+
+    kernels: tuple[K, ...]
 
 
 @functools.lru_cache(maxsize=1)
