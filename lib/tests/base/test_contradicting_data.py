@@ -51,6 +51,7 @@ KERNEL = "kernels/debian-6.12-arm64.json"
         (KERNEL, '"frame_bytes": 0', '"frame_bytes": null', "hooks, number 1, frame_bytes: expected `int`, got `null`."),
         ("kernel-probes.json", '"fprobe"', '"fprobes"', "unknown value 'fprobes'; did you mean fprobe"),
         ("bpf-trampolines.json", '"fentry"', '"entry"', "unknown value 'entry'; did you mean fentry"),
+        (FRAMES, '"sha256": "', '"sha256": "\\ud800', "debian-6.1-amd64, sha256: a SHA-256 has 64 hexadecimal digits in small"),
         (FRAMES, '"kind": "true", ', "", "debian-6.1-amd64, frames, number 1, slots, number 5 has no kind."),
         (KERNEL, '"trampoline": {"instructions": 39', '"trampoline": {"instructions": 38', "what is counted of ops lacks somethi"),
         (KERNEL, '"stack_bytes": 144', '"stack_bytes": 14', "what is counted of ops lacks something or does not add up: run"),

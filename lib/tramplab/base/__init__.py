@@ -1,1 +1,1 @@
-"""What every room rests on: errors, arguments, files and types of what they say, caches, processes, the command line's parts."""
+"""What every room rests on: errors, arguments, data files and their types, caches, processes, the command line's parts."""

@@ -72,16 +72,16 @@ def checked(file: str, data: object, kind: type[T], strict: bool = True) -> T:
     """
     try:
         return msgspec.convert(data, kind, strict=strict)
-    except msgspec.ValidationError as e:
+    except ValueError as e:
         raise TramplabError(f"{file}: {_mistake(data, kind, strict, [], e)}") from None
 
 
-def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: msgspec.ValidationError) -> str:
+def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: ValueError) -> str:
     """The innermost mistake, and its place."""
     for name, part, of in _parts(data, kind):
         try:
             msgspec.convert(part, of, strict=strict)
-        except msgspec.ValidationError as e:
+        except ValueError as e:
             return _mistake(part, of, strict, [*place, name], e)
     where, (kind, said) = ", ".join(place) or "the file", _plain(data, kind)
     if isinstance(data, dict) and (fields := _fields(kind)):
