@@ -1,12 +1,12 @@
 """Fetching Debian's kernel images, from an archive that is made up."""
 
-import dataclasses
 import shutil
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from support.browser import serve
@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def three(folder, monkeypatch) -> list[Package]:
     """Three images of the archive, which are the list."""
     made = [package(folder, f"{n}-{a}", bytes([n]) * 70_000, a) for n, a in enumerate(ARCHITECTURES)]
-    made[1] = dataclasses.replace(made[1], one=True)
+    made[1] = msgspec.structs.replace(made[1], one=True)
     monkeypatch.setattr(listed, "packages", lambda: tuple(made))
     return made
 
@@ -114,7 +114,7 @@ def test_a_damaged_image_is_fetched_again(archive, three, monkeypatch, tmp_path)
 
 
 def test_another_image_than_the_listed_one_is_not_kept(archive, three):
-    wrong = dataclasses.replace(three[1], sha256="0" * 64)
+    wrong = msgspec.structs.replace(three[1], sha256="0" * 64)
     message = complaint(lambda: fetch([three[0], wrong, three[2]], archives=[archive]))
     assert three[1].sha256 in message and wrong.name in message and str(wrong) in message
     assert [there(p) for p in (three[0], wrong, three[1], three[2])] == [True, False, False, False] and left() == []
@@ -122,7 +122,7 @@ def test_another_image_than_the_listed_one_is_not_kept(archive, three):
 
 @pytest.mark.parametrize("path", ["boot/vmlinuz", "boot"])
 def test_a_package_without_the_file_is_named(archive, three, path):
-    wrong = dataclasses.replace(three[0], path=path)
+    wrong = msgspec.structs.replace(three[0], path=path)
     assert f"has no file {path};" in complaint(lambda: fetch([wrong], archives=[archive])) and left() == []
 
 
