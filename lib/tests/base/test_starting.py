@@ -71,6 +71,23 @@ def test_a_program_has_no_thread_that_waits_for_matrices(chosen):
     assert told == (chosen or "1") and 1 <= int(threads) <= int(told)
 
 
+#: Starts a program that starts Python, as its workers are.
+STARTED = """\
+import sys
+sys.path.remove("")
+import subprocess
+from tramplab.base.starting import start
+sys.exit(start(lambda: lambda: subprocess.call([sys.executable, "-c", "import selectors"])))
+"""
+
+
+def test_what_a_program_starts_imports_nothing_from_the_folder_it_is_in(tmp_path):
+    (tmp_path / "selectors.py").write_text("raise SystemExit('the wrong one')", "utf-8")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    done = subprocess.run([sys.executable, "-c", STARTED], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(("file", "text"), [(RELEASES, None), (RELEASES, "{"), (PACKAGES, "{")])
 def test_damaged_data_are_one_line(tmp_path, file, text):
     """Though much of what a program imports reads some of them at once."""

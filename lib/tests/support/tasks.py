@@ -1,7 +1,6 @@
 """Jobs that workers are given in tests of how they are handed out, in a module that takes no time to import."""
 
 import os
-import subprocess
 import time
 from pathlib import Path
 
@@ -23,13 +22,6 @@ def sleep(n: float) -> int:
     """The worker, after so many seconds."""
     time.sleep(n)
     return os.getpid()
-
-
-def start(name: str) -> None:
-    """Writes down the worker and what it has started, and takes long."""
-    started = subprocess.Popen(["sleep", "60"])
-    write_whole(Path(name), f"{os.getpid()} {started.pid}")
-    time.sleep(60)
 
 
 def own_id(n: int) -> int:

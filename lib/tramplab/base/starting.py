@@ -30,6 +30,7 @@ def start(imported: Callable[[], Callable[[], int | None]]) -> int:
     """Import a program and run it; returns the exit status, as streams.run() says: 2 also where it cannot be imported for want of
     data. imported: imports it, and gives what runs it."""
     one_thread()
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # what it starts imports nothing from the folder that the user is in
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else the parent process wants something else
         signal.signal(signal.SIGINT, _leave)  # an import that is interrupted fails in whatever way the module likes
