@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import resource
 import statistics
@@ -30,12 +29,12 @@ from tramplab.trampolines.plain import Ops
 
 from . import loops
 
-CALLS, PYTHON_CALLS, ROUNDS = 20_000, 500, 10
+CALLS, ROUNDS = 20_000, 10
 
 
-def seconds_per_instruction(isa: str, meters: tuple[str, ...], python_meter: bool, calls: int) -> list[float]:
+def seconds_per_instruction(isa: str, meters: tuple[str, ...]) -> list[float]:
     """Per meter, the best of some rounds of one loop of hooked calls, per guest instruction; the meters take turns."""
-    kernel = Kernel(isa, meter=COUNT, python_meter=python_meter)
+    kernel = Kernel(isa, meter=COUNT)
     function, loop = kernel.function("three_args"), loops.prepare(kernel)
     best = [float("inf")] * len(meters)
     with kernel.attached(function, Ops()):
@@ -44,8 +43,8 @@ def seconds_per_instruction(isa: str, meters: tuple[str, ...], python_meter: boo
             for i, meter in enumerate(meters):
                 kernel.machine.set_meter(meter)
                 loops.run(kernel, loop, function.address, 100)
-                best[i] = min(best[i], timed(lambda: loops.run(kernel, loop, function.address, calls)))
-    return [b / (per_call * calls) for b in best]
+                best[i] = min(best[i], timed(lambda: loops.run(kernel, loop, function.address, CALLS)))
+    return [b / (per_call * CALLS) for b in best]
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -68,15 +67,14 @@ def book_build() -> float | None:
 
 
 def model_speed(name: str) -> float:
-    """Instructions per second that go through the model of a core, for a call of ten ops."""
+    """Estimates per second of a call of ten ops by the model of a core."""
     core = cores.get(name)
     kernel = Kernel(core.isa, meter=RECORD)
     function = kernel.function("three_args")
     with kernel.attached(function, *(Ops() for _ in range(10))):
         call = RecordedCall.of(kernel.call(function, 1, 2, 3))
-    repetition, rounds = program(call), 50
-    clocks = pipeline.clocks(lower(repetition, core, core.values), call, core.in_order)
-    return rounds * len(repetition.items) / timed(lambda: list(itertools.islice(clocks, rounds)))
+    lowered, rounds = lower(program(call), core, core.values), 50
+    return rounds / timed(lambda: [pipeline.cycles(lowered, call, core.in_order) for _ in range(rounds)])
 
 
 def cold_study() -> float:
@@ -117,15 +115,14 @@ def native_figures() -> None:
 
 def main() -> None:
     """Measure and print everything; takes some minutes."""
-    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'count, ms':>12}")
+    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'count, ms':>12}")
     for isa in ISAS:
-        raw, counted = seconds_per_instruction(isa, (NONE, COUNT), False, CALLS)
-        (python,) = seconds_per_instruction(isa, (COUNT,), True, PYTHON_CALLS)
+        raw, counted = seconds_per_instruction(isa, (NONE, COUNT))
         counts_of(isa, "ops")
         warm = statistics.median(timed(functools.partial(counts_of, isa, "ops")) for _ in range(15))
-        print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
-    speeds = ", ".join(f"{name} {model_speed(name) / 1e3:.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
-    print(f"models of cores, thousand instructions/s: {speeds}")
+        print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{warm * 1e3:>12.1f}")
+    speeds = ", ".join(f"{name} {model_speed(name):.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
+    print(f"models of cores, estimates/s of a call of ten ops: {speeds}")
     native_figures()
     print(f"single_callback study from an empty cache: {cold_study():.2f} s")
     book = book_build()

@@ -41,7 +41,7 @@ FUZZ = not settings.default.derandomize
 COMPILED: dict[str, Callable[[], object]] = {
     "counts": lambda: [measure("riscv64", "bpf-fexit", "v7.2", 1, 1), measure("x86_64", "ops", "v7.2", 1, 1, core="zen3")],
     "states": lambda: explore(scheme("x86_64-store").subject(), 1).states,
-    "turns": lambda: compiled.library(scheduler.SOURCE) is not None,
+    "turns": lambda: compiled.library(scheduler.SOURCE)._name.rpartition("/")[2],
     "text": lambda: corpus.compiled(RISCV, 2, ()),
     "child": lambda: native.child(RISCV).read_bytes(),
 }

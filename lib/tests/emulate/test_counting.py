@@ -6,9 +6,10 @@ from dataclasses import astuple, fields
 
 import pytest
 
+from support import python_meter
 from tramplab import Direct, Kernel, Ops
 from tramplab.base.errors import StepLimit, TramplabError
-from tramplab.emulate import decode, machine, meter
+from tramplab.emulate import decode, machine
 from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.ftrace import releases
 
@@ -179,9 +180,8 @@ def test_arithmetic_of_counts():
 def test_both_meters_agree(isa, release):
     """The compiled meter and the one in Python give the same counts, the same steps and the same accesses for every
     hook, and recording changes no count."""
-    assert meter.library() is not None, "the compiled meter could not be built here"
     kernels = {
-        (kind, python): Kernel(isa, release, meter=kind, python_meter=python)
+        (kind, python): python_meter.kernel(python, isa, release, meter=kind)
         for kind in ("count", "record")
         for python in (False, True)
     }
@@ -204,33 +204,18 @@ def test_both_meters_agree(isa, release):
             assert (in_python.frame, in_python.entry, in_python.exit) == (compiled.frame, compiled.entry, compiled.exit)
 
 
-def test_environment_chooses_the_python_meter(monkeypatch):
-    """TRAMPLAB_METER=python never loads the compiled meter; the counts stay the same."""
-    compiled = call(Kernel("arm64"), "eight_args").counts
-    meter.library.cache_clear()
-    monkeypatch.setenv("TRAMPLAB_METER", "python")
-    try:
-        assert meter.library() is None
-        k = Kernel("arm64")
-        assert call(k, "eight_args").counts == compiled
-    finally:
-        monkeypatch.undo()
-        meter.library.cache_clear()
-    assert meter.library() is not None
-
-
 @every_isa
 @pytest.mark.parametrize("python", [False, True], ids=["compiled", "python"])
 def test_full_recording_says_how_much_was_lost(isa, python, monkeypatch):
     """A recording that does not fit is refused with the number of lost events, never returned cut off."""
-    whole = call(Kernel(isa, python_meter=python), "one_arg")
+    whole = call(python_meter.kernel(python, isa), "one_arg")
     events = sum(1 + len(s.accesses) for s in whole.steps)
     for room in (1, events - 1):
         monkeypatch.setattr(machine, "MAX_EVENTS", room)
         with pytest.raises(TramplabError, match=rf"\b{events - room} events were lost"):
-            call(Kernel(isa, python_meter=python), "one_arg")
+            call(python_meter.kernel(python, isa), "one_arg")
     monkeypatch.setattr(machine, "MAX_EVENTS", events)
-    assert call(Kernel(isa, python_meter=python), "one_arg").steps == whole.steps
+    assert call(python_meter.kernel(python, isa), "one_arg").steps == whole.steps
 
 
 def test_unknown_meter_is_refused():
@@ -247,11 +232,11 @@ def test_unknown_meter_is_refused():
 @pytest.mark.parametrize("python", [False, True], ids=["compiled", "python"])
 def test_budget_is_exact(isa, hook, python):
     """A call of n instructions passes with a budget of n and not with any smaller one; the message has the budget."""
-    k = Kernel(isa, "v6.12", meter="count", python_meter=python)
+    k = python_meter.kernel(python, isa, "v6.12", meter="count")
     with hooked(k, hook):
         n = call(k, "one_arg").counts.total.instructions
         assert call(k, "one_arg", budget=n).counts.total.instructions == n
     for budget in sorted({0, 1, 2, n // 2, n - 2, n - 1}):
-        k = Kernel(isa, "v6.12", meter="count", python_meter=python)  # fresh: what was cut off may hold the guard
+        k = python_meter.kernel(python, isa, "v6.12", meter="count")  # fresh: what was cut off may hold the guard
         with hooked(k, hook), pytest.raises(StepLimit, match=rf"\b{budget} instructions"):
             call(k, "one_arg", budget=budget)

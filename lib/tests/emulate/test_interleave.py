@@ -6,7 +6,6 @@ import pytest
 
 from tramplab.base.errors import TramplabError
 from tramplab.contention.pools import pool
-from tramplab.emulate import compiled
 from tramplab.emulate.decode import at
 from tramplab.emulate.interleave import arm64, riscv64, touch, x86_64
 from tramplab.emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
@@ -77,11 +76,3 @@ def test_a_run_that_does_not_end_is_ended():
         there.kernel.machine.write(node, bytes(4))
     with pytest.raises(Broken, match=r"did not end within its instructions; CPU \d is at rethook_try_get"):
         run.run(Work(1), Schedule(), 1)
-
-
-def test_without_the_compiled_part_it_says_so(monkeypatch):
-    monkeypatch.setenv("TRAMPLAB_METER", "python")
-    with pytest.raises(TramplabError, match="CPUs take turns in compiled code, which cannot be built here; unset TRAMPLAB_METER"):
-        scheduler("arm64")
-    monkeypatch.undo()
-    assert compiled.library(Scheduler.run.__globals__["SOURCE"]) is not None

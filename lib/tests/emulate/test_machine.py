@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import python_meter
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.emulate import counters
 from tramplab.emulate import image as images
@@ -93,9 +94,9 @@ class _Guarded:
 
 @pytest.mark.parametrize("python", [False, True])
 def test_more_instructions_than_the_list_holds_are_found_all_the_same(monkeypatch, python):
-    whole = Kernel("arm64", python_meter=python)
+    whole = python_meter.kernel(python, "arm64")
     monkeypatch.setattr(counters, "MOST_TOUCHED", 5)
-    short = Kernel("arm64", python_meter=python)
+    short = python_meter.kernel(python, "arm64")
     for kernel in (whole, short):
         kernel.attach(kernel.function("three_args"), Ops(), Ops())
     for _ in range(2):  # nothing of the first call is in the second

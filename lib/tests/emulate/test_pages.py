@@ -1,7 +1,5 @@
 """Memory and registers as they were: whatever calls and Python have written since, and however the calls ended."""
 
-import pytest
-
 from support.complaints import complaint
 from support.guests import every_isa
 from tramplab import GuestFault, Kernel, StepLimit
@@ -10,13 +8,6 @@ from tramplab.emulate import pages
 from tramplab.lab import hooks
 
 HOOKS = ("ops:2", "direct+ops", "bpf-fexit", "fprobe-exit", "kprobe-brk")
-
-
-@pytest.fixture(params=["compiled", "python"])
-def way(request, monkeypatch):
-    """Both ways in which a store is seen."""
-    if request.param == "python":
-        monkeypatch.setattr(pages, "library", lambda _: None)
 
 
 def spans(kernel):
@@ -31,7 +22,7 @@ def memory(kernel):
 
 
 @every_isa
-def test_put_back_is_as_it_was(way, isa):
+def test_put_back_is_as_it_was(isa):
     """Of data, text and registers; then everything can be done again, and gives the same."""
     for name in HOOKS:
         k = Kernel(isa, meter="record")
@@ -52,7 +43,7 @@ def test_put_back_is_as_it_was(way, isa):
 
 
 @every_isa
-def test_what_python_writes_is_put_back_and_text_is_executed_as_it_was(way, isa):
+def test_what_python_writes_is_put_back_and_text_is_executed_as_it_was(isa):
     k = Kernel(isa, meter="record")
     m, f = k.machine, k.function("one_arg")
     m.keep()
@@ -68,7 +59,7 @@ def test_what_python_writes_is_put_back_and_text_is_executed_as_it_was(way, isa)
 
 
 @every_isa
-def test_a_call_that_fails_is_put_back(way, isa):
+def test_a_call_that_fails_is_put_back(isa):
     """One that stores where nothing is mapped, after the trampoline has stored, and one for which the budget is too small."""
     k = Kernel(isa, meter="record")
     m, f = k.machine, k.function("pointer_args")
@@ -85,7 +76,7 @@ def test_a_call_that_fails_is_put_back(way, isa):
             assert memory(k) == before and m.registers() == registers
 
 
-def test_a_store_across_pages_keeps_both(way):
+def test_a_store_across_pages_keeps_both():
     k = Kernel("x86_64", meter="record")
     m, at = k.machine, k.machine.places.heap.address + pages.SIZE - 4
     m.write(m.places.heap.address, bytes(range(256)) * (2 * pages.SIZE // 256))

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from support import python_meter
 from tramplab import Direct, GuestFault, Kernel, Ops, StepLimit
-from tramplab.emulate.machine import COUNT
+from tramplab.emulate.machine import COUNT, RECORD
 from tramplab.emulate.walk import walk
 from tramplab.ftrace import releases
 from tramplab.ftrace.steps import Write
@@ -14,10 +15,10 @@ from tramplab.isa import ISAS
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
 
-def with_breakpoint(isa: str, **options) -> tuple[Kernel, int]:
+def with_breakpoint(isa: str, python: bool = False, **options) -> tuple[Kernel, int]:
     """A kernel in whose three_args the idle site's last instruction is a breakpoint that the handler goes on behind; and its
     address."""
-    k = Kernel(isa, traps=True, **options)
+    k = python_meter.kernel(python, isa, traps=True, **options)
     site, code = k.function("three_args").site, k.isa.breakpoints[0]
     filler = next(n for size, n in sorted(k.isa.nops.items()) if size == 1 or size == len(code))
     whole = code + filler * ((site.body - site.ip - len(code)) // len(filler))
@@ -64,10 +65,10 @@ def test_at_the_body_every_register_is_what_it_was_at_the_breakpoint(isa):
 
 
 @every_isa
-@pytest.mark.parametrize("options", [{"meter": COUNT}, {"python_meter": True}, {"meter": COUNT, "python_meter": True}])
-def test_all_meters_count_a_trap_alike(isa, options):
+@pytest.mark.parametrize(("python", "meter"), [(False, COUNT), (True, RECORD), (True, COUNT)])
+def test_all_meters_count_a_trap_alike(isa, python, meter):
     compiled, _ = with_breakpoint(isa)
-    other, _ = with_breakpoint(isa, **options)
+    other, _ = with_breakpoint(isa, python, meter=meter)
     assert compiled.call("three_args", 1, 2, 3).counts == other.call("three_args", 1, 2, 3).counts
 
 

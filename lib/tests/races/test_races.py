@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from support import python_search
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.races import barriers as barrier
@@ -17,7 +18,7 @@ from tramplab.races.locals import Local
 from tramplab.races.moments import moments
 from tramplab.races.rows import rows
 from tramplab.races.schemes import SCHEMES, scheme
-from tramplab.races.search import WRONG, _python, search
+from tramplab.races.search import WRONG, search
 from tramplab.races.threads import Threads
 from tramplab.races.verdicts import FREED, LATE, MISSED, PAIR, PROPERTIES, STATE, TARGET
 from tramplab.races.verdicts import TORN as MIXED
@@ -132,8 +133,8 @@ def test_the_compiled_search_does_what_the_other_does(name):
     table = rows(automaton(name))
     for threads in (1, 2, 3):
         for alike in (False, True):
-            assert search(table, threads, 50_000, alike) == _python(table, threads, 50_000, alike, lambda states: None)
-    assert search(table, 2, 20) == _python(table, 2, 20, True, lambda states: None), "also where the room is used up"
+            assert search(table, threads, 50_000, alike) == python_search.search(table, threads, 50_000, alike)
+    assert search(table, 2, 20) == python_search.search(table, 2, 20), "also where the room is used up"
 
 
 def test_threads_that_change_places_are_counted_once():

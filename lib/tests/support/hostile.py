@@ -41,7 +41,6 @@ VARIABLES = {
     "TRAMPLAB_CACHE": ("empty", "empty/x", "/proc/self/nowhere", "x" * 300),
     "TRAMPLAB_CACHE_LINES": ("folder", "/proc/self/nowhere", "x" * 300),
     "TRAMPLAB_TIMES": ("empty", "folder", "x" * 300),
-    "TRAMPLAB_METER": ("", "x"),
     "TRAMPLAB_URL": ("", "\n", "x" * 300),
     "COLUMNS": ("-1", "0", "x"),
 }

@@ -1,28 +1,30 @@
-"""The counting hooks in Python, about thirty times slower than meter.c, for hosts where that cannot be built."""
+"""The counting hooks in Python, about thirty times slower than meter.c, to hold that against."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
-from ..base.errors import TramplabError
-from .counters import EVENT, INSTRUCTION, LOAD, STORE, Counters, Tally, find
-from .engine import Engine
+from tramplab import Kernel, TramplabError
+from tramplab.emulate import machine
+from tramplab.emulate.counters import EVENT, INSTRUCTION, LOAD, STORE, Counters, Tally, find
+from tramplab.emulate.engine import Engine
 
 MEM_WRITE = 17  # the emulator's access type of a store; 16 is a load
 
 
 class PyMeter:
-    """The same hooks in Python, about thirty times slower."""
+    """As meter.CMeter, which is given functions of the engine; they are not used here."""
 
-    def __init__(self, spans: list[tuple[int, int]], stop: Callable[[], None], read_sp: Callable[[], int]) -> None:
+    def __init__(self, lib: object, spans: list[tuple[int, int]], *_: object) -> None:
         self._text = [Counters(base, size) for base, size in spans]
         self._touched = [0] * len(spans)
-        self._stop, self._read_sp = stop, read_sp
 
     def watch(self, engine: Engine, of: int, which: str) -> Callable[[], None]:
         """See CMeter.watch."""
+        self._stop, self._read_sp = engine.stop, lambda: engine.register(engine.isa.sp)
         return engine.hook(of, getattr(self, f"on_{which}"))
 
     def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
@@ -93,3 +95,11 @@ class PyMeter:
             self._lost += 1
         else:
             self._events.append((self._pc, address, sp, size, kind))
+
+
+def kernel(python: bool, *which: str, **how: object) -> Kernel:
+    """A kernel; python: one whose instructions are counted in Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        if python:
+            patch.setattr(machine, "CMeter", PyMeter)
+        return Kernel(*which, **how)

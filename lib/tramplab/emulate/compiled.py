@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import os
 import platform
 import sys
 from pathlib import Path
 
-from ..base.cache import publish, say
+from ..base.cache import publish
 from ..base.errors import TramplabError
 from ..build.toolchain import run_tool
 
@@ -18,14 +17,9 @@ from ..build.toolchain import run_tool
 _FLAGS = ("-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined", "-mcpu=baseline")
 
 
-def library(source: Path) -> ctypes.CDLL | None:
-    """The hooks of a file, and of the headers beside it; None where they cannot be built, of which a line is said, or where
-    $TRAMPLAB_METER is "python"."""
-    return None if os.environ.get("TRAMPLAB_METER") == "python" else _library(source)
-
-
 @functools.cache
-def _library(source: Path) -> ctypes.CDLL | None:
+def library(source: Path) -> ctypes.CDLL:
+    """The hooks of a file, and of the headers beside it. Raises TramplabError where they cannot be built, kept or loaded."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     files = [source, *sorted(source.parent.glob("*.h"))]
     made_of = hashlib.sha256(b"".join(f.read_bytes() for f in files) + repr((_FLAGS, platform.machine())).encode())
@@ -37,8 +31,9 @@ def _library(source: Path) -> ctypes.CDLL | None:
         run_tool("cc", *_FLAGS, str(source), "-o", str(library), cwd=folder, env=caches)
         return library
 
+    kept = publish(make, name)
     try:
-        return ctypes.CDLL(str(publish(make, name)))
-    except (TramplabError, OSError) as e:
-        say(f"{source.stem} is done in Python, which takes longer: {e}")
-        return None
+        return ctypes.CDLL(str(kept))
+    except OSError as e:
+        remedy = "set TRAMPLAB_CACHE to a folder whose files may be run"
+        raise TramplabError(f"{source.stem} cannot be loaded ({e}): {remedy}.") from None

@@ -108,10 +108,7 @@ class Engine:
         """Copy each page before it is first written to, from now on; all memory has to be mapped. Translations made before do not
         do so."""
         pages = Pages(self._ram)
-        if hook := pages.hook():
-            self.hook_c(UC_HOOK_MEM_WRITE, *hook)
-        else:
-            self.hook(UC_HOOK_MEM_WRITE, pages.on_store)
+        self.hook_c(UC_HOOK_MEM_WRITE, *pages.hook())
         return pages
 
     def forget(self, address: int, size: int) -> None:

@@ -16,7 +16,6 @@ from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
 from .memory import Area, Memory
 from .meter import CMeter, library
-from .pymeter import PyMeter
 from .traps import Vector
 from .traps.taking import Traps
 
@@ -60,10 +59,9 @@ class RawRun:
 
 
 class Machine:
-    """One or several CPUs over one memory, of which one runs at a time. meter: "none", "count" or "record"; python_meter
-    forces the slow fallback."""
+    """One or several CPUs over one memory, of which one runs at a time. meter: "none", "count" or "record"."""
 
-    def __init__(self, image: Image, places: Places, meter: str = COUNT, python_meter: bool = False) -> None:
+    def __init__(self, image: Image, places: Places, meter: str = COUNT) -> None:
         self.image, self.isa, self.places = image, image.isa, places
         self._engine = Engine(image.isa)
         self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *places.more))
@@ -72,7 +70,7 @@ class Machine:
         self.cpu = 0
         self._contexts: dict[int, object] = {}  # of the CPUs that are not running
         self._traps = Traps(self._engine, places.vector)
-        self._make_meter(python_meter)
+        self._meter = CMeter(library(), self.text, *self._engine.addresses(), self._engine.register_id(self.isa.sp))
         self._hooks: list[Callable[[], None]] = []
         self._looking: dict[int, list[Callable[[], None]]] = {}
         self.meter = NONE
@@ -327,11 +325,3 @@ class Machine:
             if not self.step(until):
                 break
         return seen
-
-    def _make_meter(self, python: bool) -> None:
-        lib, engine, sp = None if python else library(), self._engine, self.isa.sp
-        self._meter: CMeter | PyMeter
-        if lib is None:
-            self._meter = PyMeter(self.text, engine.stop, lambda: engine.register(sp))
-        else:
-            self._meter = CMeter(lib, self.text, *engine.addresses(), engine.register_id(sp))

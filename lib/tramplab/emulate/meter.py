@@ -1,7 +1,6 @@
 """Exact counting: how often each instruction was issued, how often it was left by a jump, and (recording) what it touched.
 
-Two implementations with equal results: meter.c, compiled by the compiler wheel and called by the emulator without going
-through Python, and pymeter.py for hosts where that cannot be built. Both fill the same counters.
+What counts is meter.c, compiled by the compiler wheel and called by the emulator without going through Python.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class _Meter(ctypes.Structure):
 
 
 @functools.cache
-def library() -> ctypes.CDLL | None:
-    """The compiled hooks; None where they cannot be built or $TRAMPLAB_METER is "python"."""
+def library() -> ctypes.CDLL:
+    """The compiled hooks."""
     return compiled(SOURCE)
 
 

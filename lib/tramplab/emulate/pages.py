@@ -6,7 +6,6 @@ import ctypes
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -50,14 +49,10 @@ class Pages:
         self._state = _Pages(ctypes.addressof(self._blocks), len(self._blocks))
         ram.writing = self.keep
 
-    def hook(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p] | None:
-        """The compiled hook and its state; None where on_store() has to do."""
-        lib: Any = library(SOURCE)
-        return lib and (ctypes.cast(lib.tramplab_keep, ctypes.c_void_p), ctypes.c_void_p(ctypes.addressof(self._state)))
-
-    def on_store(self, _engine: object, _kind: int, address: int, size: int, _value: int, _data: object) -> None:
-        """The engine's hook at each store, before memory changes."""
-        self.keep(address, size)
+    def hook(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """The compiled hook and its state, for the engine to call at each store, before memory changes."""
+        keep = ctypes.cast(library(SOURCE).tramplab_keep, ctypes.c_void_p)
+        return keep, ctypes.c_void_p(ctypes.addressof(self._state))
 
     def keep(self, address: int, size: int) -> None:
         """Copy the pages that are about to be written to, those that have no copy."""

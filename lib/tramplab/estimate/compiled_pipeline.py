@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.errors import TramplabError
 from ..emulate.compiled import library
 from .lower import Lowered, LoweredProgram
 
@@ -84,12 +85,12 @@ def _piece(item: Lowered) -> tuple[Lowered, bytes]:
     return found
 
 
-def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: bool) -> float | None:
-    """As pipeline.cycles() has it; missed: the steps whose return is mispredicted, of each repetition. None where it cannot be
-    built, or a core has more ports, or more different sets of them, than there is room for."""
+def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: bool) -> float:
+    """As pipeline.cycles() has it; missed: the steps whose return is mispredicted, of each repetition. Raises TramplabError where
+    a core has more ports, or more different sets of them, than there is room for."""
     lib = library(SOURCE)
-    if lib is None or max(program.accesses.values()) >> _PORTS - 1:
-        return None
+    if max(program.accesses.values()) >> _PORTS - 1:
+        raise _too_many()
     v, use = program.values, program.accesses
     sets = list(dict.fromkeys(one for one in missed if one))
     flags = np.array([[item.step in one for item in program.items] for one in sets], np.uint8)
@@ -145,4 +146,11 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
             cycles = _Cycles(4 * cycles.room)
             continue
         _idle.append(cycles)
-        return None if full else model.took / model.over
+        if full:
+            raise _too_many()
+        return model.took / model.over
+
+
+def _too_many() -> TramplabError:
+    room = f"{_PORTS - 1} ports and {_KINDS} different sets of them"
+    return TramplabError(f"the model has room for {room}: describe the core with fewer.")

@@ -64,7 +64,6 @@ class Kernel:
         release: str = LATEST,
         *,
         meter: str = RECORD,
-        python_meter: bool = False,
         guest: str | Path = GUEST,
         cpus: int = 1,
         traps: bool = False,
@@ -82,7 +81,7 @@ class Kernel:
         self.features, self._note = kind.features(features), kind.note
         self.image = load(self.isa, arch.of(self.isa).config(self.features), folder(guest, "guest"))
         room = places(self.image, whole(cpus, "cpus", 1), switch(traps, "traps"), room_at)
-        self.machine = Machine(self.image, room, meter, switch(python_meter, "python_meter"))
+        self.machine = Machine(self.image, room, meter)
         ground = Ground.of(self.image, self.features, room)
         self.heap = ground.heap
         self.slowpath = kind.make(ground, [made.maker(ground) for made in KINDS])

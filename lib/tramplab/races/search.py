@@ -1,9 +1,9 @@
-"""Any number of threads and the patcher: every state, by compiled code, or where that cannot be built in Python."""
+"""Any number of threads and the patcher: every state, by compiled code."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from ..base.arguments import whole
 from ..base.errors import TramplabError
 from ..emulate import compiled
-from .rows import IDLE_CODE, Rows
+from .rows import Rows
 
 SOURCE = Path(__file__).with_name("search.c")
 _GOES_ON, ALL_SEEN, WRONG, FULL = range(4)
@@ -61,20 +61,17 @@ def search(
     """Visit all states, at most so many. alike: threads that change places make no other state. tick: told now and then how
     many there are; may raise to end it. Raises TramplabError for more threads than a state has room for."""
     threads, most = whole(threads, "threads", 1, MOST_THREADS), whole(most, "most", 1, LARGEST)
-    lib = compiled.library(SOURCE)
-    if not lib:
-        return _python(rows, threads, most, alike, tick)
     room = _FIRST_ROOM
     while room < most:  # begun again with more: a table that is too large costs more than a few states twice
-        searched = _compiled(lib, rows, threads, room, alike, tick)
+        searched = _compiled(rows, threads, room, alike, tick)
         if searched.how != FULL:
             return searched
         room *= _MORE
-    return _compiled(lib, rows, threads, most, alike, tick)
+    return _compiled(rows, threads, most, alike, tick)
 
 
 def _compiled(
-    lib: ctypes.CDLL, rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[int], None]
+    rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[int], None]
 ) -> Searched:
     """The search in C, with room for this many states."""
     moments = len(rows.steps)
@@ -107,7 +104,7 @@ def _compiled(
     how = _GOES_ON
     while how == _GOES_ON:
         tick(s.tail)
-        how = lib.tramplab_search(ctypes.byref(s), c_uint64(_ROUND))
+        how = compiled.library(SOURCE).tramplab_search(ctypes.byref(s), c_uint64(_ROUND))
     return Searched(how, s.tail, s.transitions, s.depth, s.violation if how == WRONG else None)
 
 
@@ -124,37 +121,3 @@ def _arrays(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for code, after in rows.carried[moment].items():
             carried[moment * rows.codes + code] = after
     return first, np.array(successors, np.uint32), carried
-
-
-def _python(rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[int], None]) -> Searched:
-    """The same, slowly."""
-    start = 0, (IDLE_CODE,) * threads
-    depths = {start: 0}
-    queue, transitions = [start], 0
-    for number, state in enumerate(queue):
-        if number % 4096 == 0:
-            tick(len(queue))
-        for moment, codes in _after(rows, state, alike):
-            transitions += 1
-            wrong = min(codes)
-            if wrong < 0:
-                return Searched(WRONG, len(queue), transitions, depths[state], -1 - wrong)
-            after = moment, tuple(sorted(codes)) if alike else codes
-            if after not in depths:
-                if len(queue) == most:
-                    return Searched(FULL, len(queue), transitions, depths[state], None)
-                depths[after] = depths[state] + 1
-                queue.append(after)
-    return Searched(ALL_SEEN, len(queue), transitions, depths[queue[-1]], None)
-
-
-def _after(rows: Rows, state: tuple[int, tuple[int, ...]], alike: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The next states: a step of one of the threads, or the patcher's."""
-    moment, codes = state
-    for n, mine in enumerate(codes):
-        if not (alike and mine in codes[:n]):
-            for to in rows.steps[moment].get(mine, ()):
-                yield moment, (*codes[:n], to, *codes[n + 1 :])
-    ahead = moment + 1
-    if ahead < len(rows.steps) and not any(c & 1 for c in codes) and not (rows.empty[ahead] and any(codes)):
-        yield ahead, tuple(rows.carried[ahead][c] for c in codes)
