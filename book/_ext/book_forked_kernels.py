@@ -7,6 +7,7 @@ Sphinx forks one for each page. Where processes are not forked (macOS: its own l
 
 import asyncio
 import contextvars
+import gc
 import importlib
 import multiprocessing
 import os
@@ -18,7 +19,6 @@ from pathlib import Path
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 from tramplab import studies
-from tramplab.base.starting import few_collections
 
 MODULE = "ipykernel_launcher"
 NAME = "forked"  # of the provisioner
@@ -36,7 +36,7 @@ def prepare(app, env, docnames):
         for name in ("ipykernel.kernelapp", "tramplab.publish.figures.chart"):
             importlib.import_module(name)
         studies.every()
-    few_collections()  # a collection writes to memory, which is then copied for each kernel
+    gc.freeze()  # a collection writes to memory, which is then copied for each kernel
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[NAME] = EntryPoint(NAME, f"{__name__}:Forked", factory.GROUP_NAME)
     factory.default_provisioner_name = NAME

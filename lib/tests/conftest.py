@@ -1,7 +1,5 @@
 """Settings for all tests."""
 
-import gc
-import itertools
 import os
 import signal
 import tempfile
@@ -11,21 +9,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import ROOT
-from tramplab.base.starting import few_collections, one_thread
+from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
 
-pytest_plugins = [f"support.{name}" for name in "again browser caches commands order reports seeds shuffled slowest times".split()]
+pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("tramplab")
-
-# While tests are collected nothing becomes garbage: a third less time.
-gc.disable()
-
-#: The numbers of the tests that have ended in this process.
-_finished = itertools.count(1)
 
 
 def pytest_configure(config):
@@ -44,22 +36,6 @@ def pytest_configure(config):
         rows = tempfile.TemporaryDirectory(prefix="tramplab-rows-")
         os.environ["TRAMPLAB_ROWS"] = rows.name
         config.add_cleanup(rows.cleanup)
-
-
-def pytest_collection_finish():
-    """Thousands of tests and what they import are here to stay: not looked at again for garbage, a twelfth less time."""
-    gc.collect()
-    gc.enable()
-    few_collections(20_000)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_logfinish():
-    """A kernel is a hundred objects and four megabytes, and refers to itself: unless asked for, it is collected too late. What is
-    still there between two tests is there to stay, and not looked at again."""
-    if next(_finished) % 50 == 0:
-        gc.collect()
-        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

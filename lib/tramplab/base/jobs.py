@@ -19,7 +19,6 @@ from typing import TypeVar
 
 from .arguments import whole
 from .errors import TramplabError
-from .starting import few_collections
 from .workers import MAX_PROCESSES
 
 Job = TypeVar("Job")
@@ -81,7 +80,6 @@ def _on_processes(
 
 def _begin(watched: Connection) -> None:
     """In a worker. watched: at its end when the process that made it, which has the other end, wants nothing more or is gone."""
-    few_collections()
     threading.Thread(target=_end_after, args=[watched], daemon=True).start()
 
 

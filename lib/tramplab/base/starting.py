@@ -15,17 +15,6 @@ def one_thread() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def few_collections(every: int = 3_000) -> None:
-    """Have Python look for garbage more seldom than by itself, and not among what is there now. every: so many objects.
-
-    A kernel is a hundred objects that refer to each other, and programs make hundreds of kernels: looked through as often as Python
-    does, they take a twentieth of the time, and what has been imported as much again when a program starts. Looked through still
-    more seldom they fill a gigabyte, unless a collection is asked for now and then.
-    """
-    gc.freeze()
-    gc.set_threshold(every, 20, 20)
-
-
 def start(imported: Callable[[], Callable[[], int | None]]) -> int:
     """Import a program and run it; returns the exit status, as streams.run() says: 2 also where it cannot be imported for want of
     data. imported: imports it, and gives what runs it."""
@@ -37,13 +26,13 @@ def start(imported: Callable[[], Callable[[], int | None]]) -> int:
     from .streams import run
 
     def command() -> int | None:
-        gc.disable()
+        gc.disable()  # what is imported is here to stay: an eighth of the time of a short command
         try:
             program = imported()
         finally:
             signal.signal(signal.SIGINT, usual)
+            gc.freeze()
             gc.enable()
-        few_collections()
         return program()
 
     return run(command)
