@@ -7,6 +7,8 @@ import functools
 import json
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from msgspec.structs import asdict
 from . import isa as isas
 from . import studies
 from .anatomy import boxes, graph_text
-from .base import documents, streams
+from .base import cache, documents, state, streams
 from .base.arguments import typed
 from .base.errors import TramplabError, unknown
 from .base.parser import Parser
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     import pandas as pd  # which takes a third of the time in which a command starts
 
 FORMATS = ("text", "csv", "json")
+#: Folders of the cache with what `update` wrote, each for one state of the sources; how long one that nobody uses is kept, seconds.
+_UPDATED, _OLD = "updated-", 7 * 24 * 3600
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -120,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(command=_cite)
 
     p = sub.add_parser("update", help="rewrite the golden tables in data/, add new permalinks")
+    p.add_argument("study", metavar="STUDY", nargs="*", help="only the tables of these studies (default: all)")
     p.set_defaults(command=_update)
     return parser
 
@@ -296,15 +301,33 @@ def expected_file(name: str) -> Path:
 
 
 def _update(args: argparse.Namespace) -> None:
+    chosen = [studies.get(name) for name in args.study] or list(studies.every().values())
     _update_permalinks()  # first: the rest takes minutes
     from .studies.time import core_cases  # with pandas, see above
 
-    _rewrite(checkout() / "data" / judged.FILE, core_cases.text(core_cases.rows()))
+    cache.remove_old(_UPDATED, _OLD, time.time())
+    cases = _made(f"{_UPDATED}{state.rows()}", judged.FILE, lambda: core_cases.text(core_cases.rows()))
+    _rewrite(checkout() / "data" / judged.FILE, cases)
     judged.cases.cache_clear()
-    for study in studies.every().values():
-        _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
+    now = f"{_UPDATED}{state.rows()}"  # again: some studies read these cases
+    for study in chosen:
+        table = _made(now, f"{study.NAME}.txt", functools.partial(_golden_text, study))
+        _rewrite(expected_file(study.NAME), table)
     path = checkout() / "book" / references.FILE
     _rewrite(path, references.updated(documents.text(path, references.FILE), checkout() / "book"))
+
+
+def _golden_text(study: Study) -> str:
+    return study_text(study, study.rows())
+
+
+def _made(folder: str, name: str, make: Callable[[], str]) -> str:
+    """A text that was made before from the same sources and data, by a name in that folder of the cache; else it is made now."""
+    if (kept := cache.read(f"{folder}/{name}")) is not None:
+        return kept.decode()
+    text = make()
+    cache.keep(f"{folder}/{name}", text)
+    return text
 
 
 def _update_permalinks() -> None:
