@@ -4,11 +4,13 @@ import pytest
 
 from support.complaints import complaint
 from support.data import CITATION, copied, read
+from tramplab.ftrace.releases import LATEST, known
 
 FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"
 HOOKS = "native/epyc-zen4-vm-asm.json"
 CORE = "cores/zen3.yml"
 KERNEL = "kernels/debian-6.12-arm64.json"
+KNOWN = f"{known()[0]} to {known()[-1]}"
 
 
 @pytest.mark.parametrize(
@@ -16,7 +18,7 @@ KERNEL = "kernels/debian-6.12-arm64.json"
     [
         (FACTS, "first: v5.17", "first: v4.17", "majors has no 4, the last release of which it must tell."),
         (FACTS, "shown: [v5.17, v6.1,", "shown: [v6.1, v5.17,", "shown: the releases must stand in their order, the newest"),
-        (FACTS, "v6.16, v7.2]", "v6.16, v7.3]", "shown: v7.3 is not from v5.17 to v7.2."),
+        (FACTS, f"{LATEST}]", f"{LATEST}9]", f"shown: {LATEST}9 is not from {KNOWN}."),
         (FACTS, "since: v6.2, source: arm64-args", "since: v6.2, source: arm64-arg", "arm64, args: unknown source 'arm64-arg'"),
         (FACTS, "until: v6.1, source: arm64-regs", "until: v5.1, source: arm64-regs", "arm64, regs: v5.5 comes after v5.1;"),
         (FACTS, "until: v5.18, source: arm64-graph", "until: v5.16, source: arm64-graph", "arm64, graph_slot: nobody can ask"),
@@ -26,7 +28,7 @@ KERNEL = "kernels/debian-6.12-arm64.json"
         (FACTS, "    kprobes_on_ftrace: [true]", "    kprobe_on_ftrace: [true]", "hypothetical, arm64: unknown feature 'kprobe_o"),
         (FACTS, "by: direct-hash, fixed", "by: direct-hsh, fixed", "live_patch_then_fexit: unknown source 'direct-hsh'; did"),
         (FACTS, "from: v6.4, to: v6.7", "from: v6.8, to: v6.7", "broken, x86_64, direct_beside_ops: v6.8 comes after v6.7; from"),
-        (FACTS, "from: v6.4, to: v6.7", "from: v6.4, to: v6.20", "direct_beside_ops: v6.20 is not from v5.17 to v7.2."),
+        (FACTS, "from: v6.4, to: v6.7", "from: v6.4, to: v6.20", f"direct_beside_ops: v6.20 is not from {KNOWN}."),
         (FACTS, "last: v7.2", "lost: v7.2", "the file: unknown key 'lost'; did you mean last"),
         (FACTS, "last: v7.2", "last: 7.2", "last: a release is written like v6.16, not 7.2; put it in quotes."),
         (FACTS, "majors: {5: 19,", "majors: {5: many,", "majors, 5: expected `int`, got `str`."),
@@ -38,7 +40,7 @@ KERNEL = "kernels/debian-6.12-arm64.json"
         (FACTS, "commit: f3bea49115b2", "commit: f3be", "sources, x86-per-ops, commit: a commit is written with 12 digits,"),
         (PLACES, "of: zero,", "of: zeros,", "ranges, number 1, from, of: unknown value 'zeros'; did you mean zero?"),
         (PLACES, "source: arm64-kaslr", "source: arm64-kasl", "arm64 BPF, KASLR: unknown source 'arm64-kasl'; did you mean"),
-        (PLACES, "since: v6.9", "since: v7.9", "arm64 BPF, nokaslr: since v7.9 is not from v5.17 to v7.2."),
+        (PLACES, "since: v6.9", "since: v6.99", f"arm64 BPF, nokaslr: since v6.99 is not from {KNOWN}."),
         (PLACES, "plus: 0xffffffffff000000", "plus: 0xffffffffb0000000", "x86_64 modules, BPF: the lower address comes first,"),
         ("function-sizes.yml", "[50, 122]", "[50, 12]", "sizes go from 0 to 100 percent, and percents and bytes rise"),
         ("function-sizes.yml", "mean: 256.6", "mean: 25660", "the site fits into the smallest function, and the mean is a"),

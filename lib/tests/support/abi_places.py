@@ -9,8 +9,9 @@ from support.abi_calls import FUNCTIONS
 from tramplab import Direct, Ops
 from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Request
-from tramplab.ftrace.releases import features, parse
+from tramplab.ftrace.releases import LATEST, features, parse
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
 from tramplab.trampolines.single import WAYS
 
 #: What the studies show, and the releases whose trampolines no shown release has.
@@ -72,10 +73,23 @@ HOOKS: dict[str, Callable[[], tuple[Request, ...]]] = {
 #: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls (FACTS 2 and 3.2): first and last
 #: release.
 EVER = {
-    "args": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.2", "v7.2"), "riscv64": ("v6.10", "v7.2")},
-    "regs": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v5.17", "v6.1"), "riscv64": ("v5.17", "v6.9")},
-    "direct": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.4", "v7.2"), "riscv64": ("v6.8", "v7.2")},
+    "args": {"x86_64": ("v5.17", LATEST), "arm64": ("v6.2", LATEST), "riscv64": ("v6.10", LATEST)},
+    "regs": {"x86_64": ("v5.17", LATEST), "arm64": ("v5.17", "v6.1"), "riscv64": ("v5.17", "v6.9")},
+    "direct": {"x86_64": ("v5.17", LATEST), "arm64": ("v6.4", LATEST), "riscv64": ("v6.8", LATEST)},
 }
+
+
+def _kind(request: Request) -> tuple[type, str]:
+    """What tells requests of different hooks apart: their type, and the save set, of which those that no kernel has are one."""
+    save = getattr(request, "save", "")
+    return type(request), "own" if save in OWN_SETS else save
+
+
+def needs(request: Request) -> str:
+    """The feature that the lab's hook of such a request alone states."""
+    found = [hook.needs for hook in hooks.HOOKS.values() if list(map(_kind, hook.requests(1))) == [_kind(request)]]
+    assert found, f"no hook of tramplab.lab.hooks is one {type(request).__name__} alone, and says what that needs"
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -90,19 +104,17 @@ class Place:
         return "-".join([self.isa, self.release, *(f"{k}={v}" for k, v in self.overrides)])
 
     def had(self, feature: str) -> bool:
-        """Did it have "args", "regs" or "direct"?"""
+        """Did it have a feature? Of those in EVER by that table, of any other by the release's own."""
+        if feature not in EVER:
+            return bool(features(ISAS[self.isa], self.release, dict(self.overrides))[feature])
         first, last = EVER[feature][self.isa]
         if feature == "direct" and {("direct", False), ("call_ops", False)} & set(self.overrides):
             return False  # the ISAs that have call_ops build direct calls on it
         return parse(first) <= parse(self.release) <= parse(last)
 
     def allows(self, hook: str) -> bool:
-        """Can the hook be attached there?"""
-        requests = HOOKS[hook]()
-        regs = any(isinstance(r, Ops) and r.save == "regs" for r in requests)
-        direct = any(isinstance(r, Direct) for r in requests)
-        own = any(isinstance(r, Ops) and r.save in OWN_SETS for r in requests)
-        return all(self.had(what) or not asked for what, asked in (("regs", regs), ("direct", direct), ("args", own)))
+        """Can the hook be attached there? By what its requests need."""
+        return all(self.had(needs(request)) for request in HOOKS[hook]())
 
     @property
     def passed(self) -> frozenset[str]:
@@ -123,17 +135,17 @@ PLACES = (
     Place("riscv64", "v6.16", (("call_ops", False),)),
     Place("riscv64", "v6.16", (("direct", False),)),
     # a landing pad before the pair, and sites of four-byte NOPs
-    Place("arm64", "v7.2", (("bti", True),)),
-    Place("riscv64", "v7.2", (("compressed", False),)),
+    Place("arm64", LATEST, (("bti", True),)),
+    Place("riscv64", LATEST, (("compressed", False),)),
     # no kernel has it: without and with landing pads, and with frame pointers
     Place("x86_64", "v6.1", (("call_ops", True),)),
-    Place("x86_64", "v7.2", (("call_ops", True),)),
-    Place("x86_64", "v7.2", (("call_ops", True), ("frame_pointer", True))),
+    Place("x86_64", LATEST, (("call_ops", True),)),
+    Place("x86_64", LATEST, (("call_ops", True), ("frame_pointer", True))),
 )
 
 #: The newest kernels with one ops for all direct calls, in each way that an ISA can have it (trampolines/single), and the hooks
 #: that are tried there: those that come by what a way changes.
-SINGLE = tuple(Place(isa, releases.shown()[-1], (("slow_path", way.name),)) for way in WAYS.values() for isa in way.isas)
+SINGLE = tuple(Place(isa, LATEST, (("slow_path", way.name),)) for way in WAYS.values() for isa in way.isas)
 SINGLE_HOOKS = ("none", "ops", "ops-mixed", "ops-guarded", "direct", "direct-far", "direct-each", "direct+ops")
 
 

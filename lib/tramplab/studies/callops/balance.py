@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ...ftrace.addresses import BPF
+from ...ftrace.releases import LATEST
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
@@ -37,7 +38,7 @@ def rows() -> pd.DataFrame:
     calls = [dispatch.cell(grid, ISA, built, 1, 0) for built in (dispatch.WITHOUT, dispatch.WITH)]
     site, more = (float(str(text_bytes.numbers(text)[f"{ISA}-{what}-each"])) for what in ("site", "call-ops"))
     reach = branch_reach.rows()
-    ways = {release: NEAR if _reached(reach, release) == _ALL else FAR for release in ("v6.12", "v7.2")}
+    ways = {release: NEAR if _reached(reach, release) == _ALL else FAR for release in ("v6.12", LATEST)}
     cases = [direct_cases.instructions(ISA, release, way) for release, way in ways.items()]
     waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...ftrace import addresses
 from ...ftrace.addresses import BPF, MODULES, Range
+from ...ftrace.releases import LATEST
 from ...isa.riscv64 import JAL_REACH
 from ...publish import said
 from ...publish.claims.verdict import Verdict, across, judges
@@ -49,7 +50,7 @@ class Scheme:
 @functools.cache
 def schemes() -> tuple[Scheme, ...]:
     """The branches that are compared: of each ISA those of its sites, newest last, and the JAL that riscv64's do not have."""
-    names = {("arm64", "v7.2"): "BL", ("x86_64", "v7.2"): "CALL", (RISCV64, "v6.12"): PAIR, (RISCV64, "v7.2"): LONE}
+    names = {("arm64", LATEST): "BL", ("x86_64", LATEST): "CALL", (RISCV64, "v6.12"): PAIR, (RISCV64, LATEST): LONE}
     found = [Scheme(names[kernel], *kernel) for kernel in kernels()]
     pair = next(s for s in found if s.name == PAIR)
     found.insert(found.index(pair), Scheme(JAL, RISCV64, pair.release, jal=True))
@@ -180,8 +181,8 @@ def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> f
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
-    of v7.2 what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed for
-    in which BL does not reach all of it ("bl-short-mib")."""
+    of the newest what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed
+    for in which BL does not reach all of it ("bl-short-mib")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
     short = [size for size in SIZES if _of(frame, "BL", TEXT, f"{size} MiB") < 100]
     return {

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ...ftrace import arch, releases
+from ...ftrace.releases import LATEST
 from ...isa import ISAS, Isa
 
 NONE, PLAIN, CALL_OPS = "none", "site", "CALL_OPS"
@@ -19,7 +20,6 @@ PADDED = "call padding"
 #: Builds of one ISA beside the usual: arm64 with landing pads, riscv64 without compressed instructions.
 USUAL, BTI, LONG = "", "BTI", "no RVC"
 _PATCHABLE, _ALIGNED = "-fpatchable-function-entry", "-falign-functions"
-_X86 = "v7.2"
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ BUILDS: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
 
 SCHEMES = (
     Scheme("x86_64", USUAL, NONE),
-    Scheme("x86_64", USUAL, PLAIN, _X86),
-    Scheme("x86_64", USUAL, CALL_OPS, _X86, flags=(f"{_PATCHABLE}=13,8",), hypothetical=True),
-    Scheme("x86_64", USUAL, PADDED, _X86, flags=(f"{_PATCHABLE}=21,16",)),
+    Scheme("x86_64", USUAL, PLAIN, LATEST),
+    Scheme("x86_64", USUAL, CALL_OPS, LATEST, flags=(f"{_PATCHABLE}=13,8",), hypothetical=True),
+    Scheme("x86_64", USUAL, PADDED, LATEST, flags=(f"{_PATCHABLE}=21,16",)),
     Scheme("arm64", USUAL, NONE),
-    Scheme("arm64", USUAL, PLAIN, "v7.2", False),
-    Scheme("arm64", USUAL, CALL_OPS, "v7.2"),
+    Scheme("arm64", USUAL, PLAIN, LATEST, False),
+    Scheme("arm64", USUAL, CALL_OPS, LATEST),
     Scheme("arm64", BTI, NONE),
-    Scheme("arm64", BTI, PLAIN, "v7.2", False),
-    Scheme("arm64", BTI, CALL_OPS, "v7.2"),
+    Scheme("arm64", BTI, PLAIN, LATEST, False),
+    Scheme("arm64", BTI, CALL_OPS, LATEST),
     Scheme("riscv64", USUAL, NONE),
     Scheme("riscv64", USUAL, PAIR, "v6.12"),
-    Scheme("riscv64", USUAL, FIXED, "v7.2", False),
-    Scheme("riscv64", USUAL, CALL_OPS, "v7.2"),
+    Scheme("riscv64", USUAL, FIXED, LATEST, False),
+    Scheme("riscv64", USUAL, CALL_OPS, LATEST),
     Scheme("riscv64", LONG, NONE),
     Scheme("riscv64", LONG, PAIR, "v6.12"),
-    Scheme("riscv64", LONG, CALL_OPS, "v7.2"),
+    Scheme("riscv64", LONG, CALL_OPS, LATEST),
 )
 
 
@@ -98,7 +98,7 @@ def _counted(flag: str, isa: Isa, step: int) -> str:
 def reserved(scheme: Scheme) -> tuple[int, int]:
     """Bytes that the compiler is asked to reserve before the entry and at it.
 
-    >>> reserved(Scheme("riscv64", USUAL, CALL_OPS, "v7.2")), reserved(Scheme("riscv64", LONG, PAIR, "v6.12"))
+    >>> reserved(Scheme("riscv64", USUAL, CALL_OPS, LATEST)), reserved(Scheme("riscv64", LONG, PAIR, "v6.12"))
     ((8, 8), (0, 8))
     """
     step = BUILDS[scheme.isa, scheme.build][1]

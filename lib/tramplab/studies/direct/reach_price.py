@@ -6,6 +6,7 @@ import pandas as pd
 
 from ...emulate.counts import COMPONENTS
 from ...estimate.returnstack import replay
+from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
@@ -200,8 +201,8 @@ FIGURES = (
         "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores, branches and "
         "measured cycles.",
         limits="Emulated counts of what is added to one call of a three-argument function; mispredicted returns under a "
-        "return-stack model. `far` is as far away as the lab's layout has it; `near` on riscv64 v7.2 is within 2 KiB of "
-        f"ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
+        "return-stack model. `far` is as far away as the lab's layout has it; "
+        f"`near` on riscv64 {LATEST} is within 2 KiB of ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
         kind="measured",
         machine=MACHINES,
         measured=True,

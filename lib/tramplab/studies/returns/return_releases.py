@@ -99,8 +99,8 @@ def _sure(isa: str, release: str, lane: Lane) -> str:
 def when(found: Iterable[str]) -> str:
     """Releases in a sentence, those that follow each other together; "never" for none.
 
-    >>> when(["v5.17", "v5.18"]), when(["v6.3", "v6.4", "v7.1", "v7.2"]), when(releases.known()), when([])
-    ('up to v5.18', 'from v6.3 to v6.4 and since v7.1', 'all along', 'never')
+    >>> when(["v5.17", "v5.18"]), when(["v6.3", "v6.4", "v6.8"]), when(releases.known()[1:]), when(releases.known()), when([])
+    ('up to v5.18', 'from v6.3 to v6.4 and in v6.8', 'since v5.18', 'all along', 'never')
     """
     known, runs = releases.known(), list[list[str]]()
     for release in found:

@@ -31,14 +31,14 @@ _LAB, _KERNEL = "lab", "kernel"
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per kernel of a release that the lab knows, provider that it has, and slot of its structure or of the lab's.
+    """One row per kernel of a release that the studies show, provider that it has, and slot of its structure or of the lab's.
 
     Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
     lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
     lab_kind, lab_rule (kinds: sparsity/classify.py, and "no slot"), same.
     """
-    known = {p.name for p in frames_saved.wanted() if p.release in releases.known()}
-    records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
+    shown = {p.name for p in frames_saved.wanted() if p.release in releases.shown()}
+    records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in shown for row in _kernel(kernel)]
     return pd.DataFrame(records)
 
 

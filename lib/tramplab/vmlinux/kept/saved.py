@@ -114,8 +114,8 @@ def plain() -> list[dict[str, Any]]:
 
 
 def comparable() -> list[dict[str, Any]]:
-    """The results of plain kernels whose release the lab knows."""
-    return [one for one in plain() if one["kernel"]["release"] in releases.known()]
+    """The results of plain kernels whose release the studies show."""
+    return [one for one in plain() if one["kernel"]["release"] in releases.shown()]
 
 
 def newest() -> dict[str, dict[str, Any]]:
