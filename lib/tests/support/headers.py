@@ -12,7 +12,7 @@ from tramplab.ftrace.releases import parse
 from tramplab.isa import ISAS
 
 _FIELDS = re.compile(r"^(stands for|saves|frame|differs)(?: with (CONFIG_\w+))?: +(\S.*)$")
-_STANDS = re.compile(r"^\w.*, (x86-64|arm64|riscv64), (v\d+\.\d+) (?:to|and) (v\d+\.\d+)(?: \(.*\))?$")
+_STANDS = re.compile(r"^\w.*, (x86-64|arm64|riscv64), (?:since (v\d+\.\d+)|(v\d+\.\d+) (?:to|and) (v\d+\.\d+))(?: \(.*\))?$")
 _FRAME = re.compile(r"^(\d+) bytes, (\d+) written$")
 
 
@@ -22,7 +22,8 @@ class BadHeader(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """What a comment says of a trampoline; `saves` and `frame` by configuration name, "" for the usual one."""
+    """What a comment says of a trampoline; `saves` and `frame` by configuration name, "" for the usual one. until: ""
+    where there is no last release."""
 
     isa: str
     file: str
@@ -36,7 +37,7 @@ class Header:
         return f"{self.file}:{self.name}"
 
     def covers(self, place: Place) -> bool:
-        return self.isa == place.isa and parse(self.since) <= parse(place.release) <= parse(self.until)
+        return self.isa == place.isa and parse(self.since) <= parse(place.release) <= parse(self.until or place.release)
 
     @staticmethod
     def under(facts: tuple, defines: tuple[str, ...]):
@@ -80,7 +81,7 @@ def _header(block: str, isa: str, file: str) -> Header:
             if not size:
                 raise BadHeader(f"{file}: {name}: no frame size in {value!r}")
             frames.append((config, (int(size[1]), int(size[2]))))
-    return Header(isa, file, name, stands[2], stands[3], tuple(saves), tuple(frames))
+    return Header(isa, file, name, stands[2] or stands[3], stands[4] or "", tuple(saves), tuple(frames))
 
 
 SOURCES = {f"{isa}/{f.name}": f.read_text("utf-8") for isa in ISAS for f in sorted((GUEST / isa).glob("*.S"))}

@@ -2,7 +2,7 @@
 
 /*
  * @trampoline lab_direct_near
- * stands for: the trampoline of a direct call, as a module or BPF would supply it, arm64, v6.4 to v7.2
+ * stands for: the trampoline of a direct call, as a module or BPF would supply it, arm64, since v6.4
  * saves: x0 x1 x2 x3 x4 x5 x6 x7 x8 x29 x30
  * frame: 112 bytes, 104 written
  * differs: saves all eight argument registers and x8 whatever the function takes.

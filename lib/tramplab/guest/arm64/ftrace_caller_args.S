@@ -4,7 +4,7 @@
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 /*
  * @trampoline ftrace_caller
- * stands for: ftrace_caller, arm64, v6.2 to v7.2 (v6.3 on with the callsite's ops, v6.4 on with direct calls)
+ * stands for: ftrace_caller, arm64, since v6.2 (v6.3 on with the callsite's ops, v6.4 on with direct calls)
  * saves: x0 x1 x2 x3 x4 x5 x6 x7 x8 x29 x30
  * frame: 144 bytes, 144 written
  * differs: nothing that runs.

@@ -3,7 +3,7 @@
 
 /*
  * @trampoline lab_direct_near
- * stands for: the trampoline of a direct call, as a module or BPF would supply it, riscv64, v6.8 to v7.2
+ * stands for: the trampoline of a direct call, as a module or BPF would supply it, riscv64, since v6.8
  * saves: ra a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 80 bytes, 80 written
  * differs: saves all eight argument registers whatever the function takes.

@@ -5,7 +5,7 @@
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 /*
  * @trampoline ftrace_caller
- * stands for: ftrace_caller, riscv64, v6.10 to v7.2 (v6.16 on with the callsite's ops)
+ * stands for: ftrace_caller, riscv64, since v6.10 (v6.16 on with the callsite's ops)
  * saves: ra s0 a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 112 bytes, 104 written
  * differs: the layout is that of GCC kernels (a clang v6.16 saves t2 to t6 too); s0 is saved, as with frame pointers and

@@ -2,7 +2,7 @@
 
 /*
  * @trampoline lab_direct_near
- * stands for: the trampoline of a direct call, as a module or BPF would supply it, x86-64, v5.5 to v7.2
+ * stands for: the trampoline of a direct call, as a module or BPF would supply it, x86-64, since v5.5
  * saves: rdi rsi rdx rcx r8 r9
  * frame: 48 bytes, 48 written
  * differs: saves all six argument registers whatever the function takes.

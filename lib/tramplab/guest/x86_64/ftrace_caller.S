@@ -2,7 +2,7 @@
 
 /*
  * @trampoline ftrace_caller
- * stands for: ftrace_caller, x86-64, v5.11 to v7.2
+ * stands for: ftrace_caller, x86-64, since v5.11
  * saves: rax rcx rdx rsi rdi r8 r9 rbp
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
@@ -142,7 +142,7 @@ END(ftrace_caller)
 
 /*
  * @trampoline ftrace_regs_caller
- * stands for: ftrace_regs_caller, x86-64, v5.11 to v7.2
+ * stands for: ftrace_regs_caller, x86-64, since v5.11
  * saves: rax rcx rdx rsi rdi r8 r9 rbp r10 r11 r12 r13 r14 r15 rbx
  * frame: 176 bytes, 176 written
  * frame with CONFIG_FRAME_POINTER: 216 bytes, 216 written
