@@ -2,9 +2,13 @@
 
 import json
 
+from tramplab.publish.claims import claims
 
-def test_claims(tramplab):
-    """All or one, as text that fits a terminal and as JSON; an unknown one is named with its neighbours."""
+
+def test_claims(tramplab, monkeypatch):
+    """All or one, of a few, as text that fits a terminal and as JSON; an unknown one is named with its neighbours."""
+    few = {name: claims.get(name) for name in ("v2", "s5", "d1")}
+    monkeypatch.setattr(claims, "read", lambda: few)
     status, out, err = tramplab("claims")
     assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 72
     every = json.loads(tramplab("claims", "--json")[1])

@@ -1,8 +1,13 @@
 """Verdicts follow from rows: other rows, another verdict, and reasons that say what the rows say."""
 
+import re
+
 import pandas as pd
 import pytest
 
+from support.some_claims import IDS, JUDGED
+from tramplab.publish.claims import claims, verdict
+from tramplab.publish.findings import findings
 from tramplab.studies.variants import backing_out, switching
 
 
@@ -67,3 +72,34 @@ def test_the_reasons_are_those_of_the_rows():
     assert " So " not in silent and "24 do not restore the ops pointer" in silent
     own = switching.list_replaces_own_trampoline(tampered("plain", "a", "target", "ftrace_trampoline[0]")).because
     assert "no trampoline for one ops" not in own
+
+
+# -- every claim's own
+
+
+@pytest.mark.parametrize("claim_id", IDS)
+def test_the_run_says_what_is_expected(claim_id):
+    assert not verdict.judged(claim_id).problem
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+def test_a_verdict_gives_its_numbers(claim_id):
+    v = verdict.judge(claim_id)
+    assert v is verdict.judge(claim_id), "a claim is judged once"
+    assert v.because.endswith(".") and (v.numbers or findings.of_claim(claim_id))
+    assert all(isinstance(value, (int, float, str)) for value in v.numbers.values())
+    shown = {n for value in v.numbers.values() for n in re.findall(r"\d+", str(value))}
+    assert not shown or shown & set(re.findall(r"\d+", v.because)), "what is decisive is in the sentence, and among the numbers"
+
+
+#: Claims whose verdicts are of what no kernel has, and say so elsewhere than in the sentence.
+OF_NO_KERNEL = ("d3", "d5", "d8", "r8")
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+def test_what_no_kernel_has_is_hypothetical_in_the_scope(claim_id):
+    """So that it cannot be cut from a citation."""
+    v, scope = verdict.judge(claim_id), claims.get(claim_id).scope
+    said = f"{v} {v.because} {' '.join(map(str, (*v.numbers, *v.numbers.values())))}"
+    if claim_id in OF_NO_KERNEL or re.search(r"hypothetical|no kernel (has|rewrites)|\*", said, re.I):
+        assert re.search(r"\bhypothetical\b", scope, re.I)

@@ -1,6 +1,7 @@
 """What every error has to be like, and that the kernel goes on after it."""
 
 import re
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -29,3 +30,14 @@ def works(k: Kernel) -> None:
     with k.attached(None, Ops(), Ops(recursion=True)):
         run = k.call("calls_others", 1, 2, 3)
         assert run.value == 13 * 11 + 3 * 3 + 13 * 5 + 1 * 7 and run.hits == (3, 3)
+
+
+def refused(check: Callable[[str], object], names: Iterable[str]) -> dict[str, str]:
+    """Name -> what a check says, of each name that it refuses: a test of many names in one."""
+    found = {}
+    for name in names:
+        try:
+            check(name)
+        except AssertionError as e:
+            found[name] = str(e)
+    return found
