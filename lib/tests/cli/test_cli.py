@@ -17,6 +17,7 @@ import pytest
 from tramplab import cli
 from tramplab.build.toolchain import GUEST
 from tramplab.emulate.counts import COMPONENTS
+from tramplab.ftrace.releases import LATEST
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
@@ -77,7 +78,7 @@ def test_trace(tramplab, isa):
 def test_list(tramplab):
     status, out, _ = tramplab("list")
     assert status == 0
-    for name in (*ISAS, *hooks.HOOKS, "v5.17", "v7.2", "eight_args", "single_callback"):
+    for name in (*ISAS, *hooks.HOOKS, "v5.17", LATEST, "eight_args", "single_callback"):
         assert name in out
     marked = re.findall(r"^  (\S+) +hypothetical, no kernel has it: ", out, re.MULTILINE)
     assert marked == [h for h in hooks.HOOKS if hooks.hypothetical(h)] and out.count(": the lab makes it ") == 3 * len(marked) - 1
@@ -139,7 +140,7 @@ def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
         (["measure", "arm64", "direct", "--callbacks", "2"], ["one callback", "direct+ops"]),
         (["measure", "arm64", "ops", "--core", "cortex-a27"], ["unknown core 'cortex-a27'", "did you mean cortex-a72"]),
         (["measure", "arm64", "ops", "--core", "zen3"], ["zen3 is a core for x86_64, not arm64", "cortex-a72"]),
-        (["measure", "arm64", "ops-regs"], ["v7.2", "v5.5 to v6.1"]),
+        (["measure", "arm64", "ops-regs"], [LATEST, "v5.5 to v6.1"]),
         (["measure", "arm64", "direct", "--release", "v6.3"], ["since v6.4"]),
         (["measure", "riscv64", "direct", "--release", "v6.7"], ["since v6.8"]),
         (["run", "single_calback"], ["unknown study", "single_callback"]),

@@ -120,7 +120,7 @@ def test_rows_end_where_the_lab_refuses(monkeypatch):
     (unit,) = cells.units(("arm64",), ("directs",), args=(1,), callbacks=(1, 2, 3))
     _, answer = rows.answer(unit, kernel)
     assert len(answer.rows) == 1 and kernel.slowpath.ops == []
-    assert answer.refused.startswith("directs on arm64 v7.2, 1 arguments, 2 callbacks: ")
+    assert answer.refused.startswith(f"directs on arm64 {LATEST}, 1 arguments, 2 callbacks: ")
     (unit,) = cells.units(("arm64",), ("directs",), args=(1,), callbacks=(2, 3))
     with pytest.raises(TramplabError, match=r"directs on arm64 .* 2 callbacks: "):
         command.as_csv([unit], {unit: rows.answer(unit, kernel)})
@@ -192,7 +192,7 @@ def test_lines_elsewhere_and_nothing_when_quiet(grid):
         (["--hook", "opps"], ["unknown hook 'opps'", "ops"]),
         (["--hook", "ops,"], ["unknown hook ''"]),
         (["--release", "v9.9"], ["unknown release 'v9.9'"]),
-        (["--isa", "arm64", "--hook", "ops,ops-regs"], ["arm64 v7.2 has no ops-regs hook", "v5.5 to v6.1"]),
+        (["--isa", "arm64", "--hook", "ops,ops-regs"], [f"arm64 {LATEST} has no ops-regs hook", "v5.5 to v6.1"]),
         (["--hook", "direct", "--callbacks", "2"], ["direct hook takes one callback, not 2"]),
         (["--args", "13"], ["--args", "0 to 12", "'13'"]),
         (["--args", "-1"], ["--args"]),

@@ -8,6 +8,7 @@ from support.complaints import complaint
 from support.hosts import host_isa
 from tramplab import native
 from tramplab.base.errors import Unwritten
+from tramplab.ftrace.releases import LATEST
 from tramplab.native import command, host, kept
 from tramplab.native.result import Result
 from tramplab.trampolines import shapes
@@ -145,7 +146,7 @@ def test_the_command_saves_and_prints_json(capsys, tmp_path):
         (("--windows", "2.5"), "--windows is a whole number"),
         (("ops", "--shapes"), "leave the hooks out"),
         (("ops", "--keep"), "leave hooks and --shapes out"),
-        (("ops", "--save"), "--save without FILE is for all hooks of v7.2, or for --shapes: name the file"),
+        (("ops", "--save"), f"--save without FILE is for all hooks of {LATEST}, or for --shapes: name the file"),
         (("--keep", "--save"), "--save without FILE"),
     ]
 )
@@ -165,7 +166,7 @@ def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [((), "hooks"), (("--shapes",), "shapes"), (("direct", "--release", "v6.18"), "v6.18"), (("--release", "v7.2"), "hooks")],
+    [((), "hooks"), (("--shapes",), "shapes"), (("direct", "--release", "v6.18"), "v6.18"), (("--release", LATEST), "hooks")],
 )
 def test_a_file_that_is_not_named_is_named_after_the_machine(monkeypatch, tmp_path, capsys, words, name):
     none = {**ROW, "hook": "none", "ns_over": 0.0, "cycles_over": 0.0}

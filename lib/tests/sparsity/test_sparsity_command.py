@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tramplab.cli import main
+from tramplab.ftrace.releases import LATEST
 
 
 def said(capsys, *arguments):
@@ -48,7 +49,7 @@ def test_json_has_what_the_text_has(capsys):
     "arguments, words",
     [
         (("arm64", "breakpont"), "did you mean breakpoint?"),
-        (("arm64", "ftrace_regs_caller, pt_regs"), "unknown register structure of arm64 v7.2"),
+        (("arm64", "ftrace_regs_caller, pt_regs"), f"unknown register structure of arm64 {LATEST}"),
         (("arm64", "breakpoint", "user-mod"), "unknown consumer 'user-mod'; did you mean user-mode?"),
         (("arm64", "breakpoint", "register"), "unknown consumer that concludes something 'register'"),
         (("amr64",), "did you mean arm64"),

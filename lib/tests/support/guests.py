@@ -13,12 +13,13 @@ from tramplab.base.cache import read
 from tramplab.build import toolchain
 from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint
 from tramplab.ftrace import arch, releases
+from tramplab.ftrace.releases import LATEST
 
 ISAS = ("x86_64", "arm64", "riscv64")
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
 
-def config(isa: str, release: str = "v7.2") -> GuestConfig:
+def config(isa: str, release: str = LATEST) -> GuestConfig:
     record = isas.get(isa)
     return arch.of(record).config(releases.features(record, release, {}))
 
@@ -54,7 +55,7 @@ def left_in(folder: Path) -> list[str]:
 
 
 @functools.cache
-def objects(cache: Path, isa: str, release: str = "v7.2") -> list[Path]:
+def objects(cache: Path, isa: str, release: str = LATEST) -> list[Path]:
     """What an image is linked from, in the order in which it is compiled, of a cache, which has all of it then."""
     found: list[Path] = []
     with tempfile.TemporaryDirectory() as own, pytest.MonkeyPatch.context() as patch:

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tramplab import Kernel
+from tramplab.ftrace.releases import LATEST
 from tramplab.sparsity import consumers
 from tramplab.sparsity.consumers import read
 from tramplab.sparsity.fields import FTRACE_REGS, PT_REGS, Place, named, places
@@ -26,7 +27,7 @@ MODE = {"x86_64": ("cs", 0x10), "arm64": ("pstate", 5), "riscv64": ("status", 1 
 class Lab:
     """A kernel, room for a structure of each kind, and a stretch of memory that can be somebody's stack."""
 
-    def __init__(self, isa: str, release: str = "v7.2") -> None:
+    def __init__(self, isa: str, release: str = LATEST) -> None:
         self.kernel = Kernel(isa, release=release)
         self.machine, self.isa = self.kernel.machine, isa
         self.at = {kind: self.kernel.heap.take(self.kernel.image.struct(kind).size) for kind in (PT_REGS, FTRACE_REGS)}
@@ -53,7 +54,7 @@ class Lab:
 
 
 @functools.cache
-def lab(isa: str, release: str = "v7.2") -> Lab:
+def lab(isa: str, release: str = LATEST) -> Lab:
     return Lab(isa, release)
 
 
