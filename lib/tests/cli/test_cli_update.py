@@ -22,7 +22,7 @@ def test_rows_are_of_facts_and_measurements_and_of_no_claims(tmp_path, monkeypat
     before = state.rows()
     for name, other in (("claims.yml", False), ("findings/direct.yml", False), ("published.csv", True), ("releases.yml", True)):
         assert (folder / name).is_file()
-        with (folder / name).open("a") as f:
+        with (folder / name).open("a", encoding="utf-8") as f:
             f.write("\n")
         assert (state.rows() != before) == other, name
         before = state.rows()

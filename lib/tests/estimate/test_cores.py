@@ -82,19 +82,22 @@ def test_a_bad_file_is_no_other_cores_trouble(tmp_path, monkeypatch, capsys):
     data = copied(tmp_path, monkeypatch)
     (data / "cores" / "zen3.yml").write_bytes(b"title: Zen 3\n# T\xf6pel\n")
     (data / "cores" / "zen4.yml").write_text("title: Zen 4\n", "utf-8")
+    others = [path for path in sorted((data / "cores").glob("*.yml")) if path.stem not in ("zen3", "zen4")]
+    good = {path.stem: yaml.safe_load(path.read_text("utf-8"))["isa"] for path in others}
     cores.tried.cache_clear()
     try:
         assert cores.get("zen5").name == "zen5" and cores.get("cortex-a72", "arm64").isa == "arm64"
         assert "cores/zen3.yml is not UTF-8" in complaint(lambda: cores.get("zen3"))
         assert "cores/zen4.yml: the file has no isa" in complaint(lambda: cores.get("zen4", "x86_64"))
         assert "unknown core 'zen6'; did you mean zen5" in complaint(lambda: cores.get("zen6"))
-        assert "choose one of golden-cove, skylake, zen5." in complaint(lambda: cores.get("cortex-a72", "x86_64"))
+        choice = ", ".join(name for name, isa in good.items() if isa == "x86_64")
+        assert f"choose one of {choice}." in complaint(lambda: cores.get("cortex-a72", "x86_64"))
         assert "cores/zen3.yml" in complaint(cores.cores)
         assert cores.of_cpu("AMD Ryzen AI 9 HX 370, family 26, model 36, stepping 0").name == "zen5"
         assert "cores/zen3.yml" in complaint(lambda: cores.of_cpu("AMD EPYC 7763, family 25, model 1"))
         assert cli.main(["list"]) == 0
         listed = capsys.readouterr().out
-        assert "Cores:     apple-m1 cortex-a72 golden-cove sifive-u74 skylake spacemit-x60 zen5\n" in listed
+        assert f"Cores:     {' '.join(good)}\n" in listed
         assert "\nHooks:\n" in listed
         assert "\n           cores/zen3.yml is not UTF-8: byte 0xf6 in line 2, column 4.\n" in listed
         assert "\n           cores/zen4.yml: the file has no isa and no in_order and" in listed
