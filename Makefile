@@ -58,14 +58,14 @@ SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
 	@$(PY) -m tramplab.publish.site _build/html "$(SITE)"
 
-# Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
+# Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/plugins/order.py.
 test: $(VENV)/test browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
 	cd lib && ../$(PY) -m pytest -n 2
 
-# Which tests a change needs is in lib/tests/support/affected.py.
+# Which tests a change needs is in lib/tests/support/checkout/affected.py.
 SINCE := $(or $(SINCE),HEAD)
 check: $(VENV)/test  ## run the tests that what changed since a commit needs at once (SINCE=HEAD), without book and browser
-	cd lib && ../$(PY) -m pytest -n 2 $$(../$(PY) tests/support/affected.py $(SINCE))
+	cd lib && ../$(PY) -m pytest -n 2 $$(../$(PY) tests/support/checkout/affected.py $(SINCE))
 
 lint: $(VENV)/test  ## run ruff, mypy, codespell and the rule for commit messages
 	cd lib && ../$(PY) -m pytest -n 2 tests/checkout/test_style.py tests/checkout/test_vocabulary.py tests/checkout/test_commits.py
@@ -73,7 +73,7 @@ lint: $(VENV)/test  ## run ruff, mypy, codespell and the rule for commit message
 bench: $(VENV)/test  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
 
-# hypothesis marks its tests, and lib/tests/support/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
+# hypothesis marks its tests, and lib/tests/support/plugins/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
 SEED := $(or $(SEED),$(shell date +%s))
 fuzz: $(VENV)/test  ## run the property tests with 10,000 examples each, drawn from SEED=... (the time)
 	@echo "== what fails is drawn again by: make fuzz SEED=$(SEED)"

@@ -23,8 +23,8 @@ from tramplab.base import cache, paths
 from tramplab.base.errors import TramplabError
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
-from tramplab.native import kept
-from tramplab.studies import once
+from tramplab.native import cached as kept
+from tramplab.studies import memo as once
 
 FAILED = 1  # exit status
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tramplab.races.explore import NOT_DECIDED, Result, explore
-from tramplab.races.schemes import SCHEMES
+from tramplab.races.schemes.schemes import SCHEMES
 
 from .spin import Checker, missing
 

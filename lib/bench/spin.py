@@ -58,12 +58,13 @@ class Checker:
         self._folder, self._scheme = folder, scheme
         # -DNOFAIR -DSAFETY: nothing here is a matter of what happens in the end, or again and again
         self._options = (*options, "-w", "-DSAFETY", "-DNOFAIR")
-        sources = [MODELS / f"{scheme}.pml", *sorted(MODELS.glob("*.inc"))]
+        self._model = MODELS / scheme.partition("-")[0] / f"{scheme}.pml"
+        sources = [self._model, *sorted(MODELS.rglob("*.inc"))]
         made_of = hashlib.sha256(b"\0".join([*(f.read_bytes() for f in sources), repr((_programs(), self._options)).encode()]))
         self._pan = cache.publish(self._made, f"pan-{scheme}-{made_of.hexdigest()[:16]}")
 
     def _made(self, folder: Path) -> Path:
-        for command in (["spin", "-a", str(MODELS / f"{self._scheme}.pml")], ["gcc", *self._options, "-o", "pan", "pan.c"]):
+        for command in (["spin", "-a", str(self._model)], ["gcc", *self._options, "-o", "pan", "pan.c"]):
             done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
             if done.returncode:
                 raise RuntimeError(f"{self._scheme}: {command[0]} failed:\n{done.stdout}{done.stderr}")

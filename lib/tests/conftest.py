@@ -12,7 +12,8 @@ from support import ROOT
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
 
-pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
+_PLUGINS = "again browser caches commands order seeds shuffled slowest times".split()
+pytest_plugins = [f"support.plugins.{name}" for name in _PLUGINS]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
@@ -21,7 +22,7 @@ settings.load_profile("tramplab")
 
 
 def pytest_configure(config):
-    """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab/studies/once.py; workers of
+    """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab/studies/memo.py; workers of
     xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
     they start would ignore it too. Where the checkout cannot be written that is said now: what is kept from run to run lies in it,
     and pytest would end with many lines on it after the last test."""

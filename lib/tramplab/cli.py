@@ -35,7 +35,7 @@ from .native import command as native
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.estimates import beneath
-from .publish.figures.cited import CHOICES, cited
+from .publish.figures.citation import CHOICES, citation
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
 from .publish.findings import findings
@@ -272,7 +272,7 @@ def _cite(args: argparse.Namespace) -> None:
         title = find(study, name).question if study else f"Claim {name}: {claim.said}" if claim else finding
         text = cite.bibtex(name, title)
     elif study:
-        text = cited(study, name, args.full, chosen)
+        text = citation(study, name, args.full, chosen)
     elif claim:
         text = ledger.citation(name, args.full)
     elif name in findings.read():

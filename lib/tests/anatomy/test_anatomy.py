@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from support import handmade
-from support.guests import every_isa
+from support.models import handmade
+from support.models.guests import every_isa
 from tramplab import anatomy
 from tramplab.base.width import WIDTH
 from tramplab.ftrace.releases import LATEST

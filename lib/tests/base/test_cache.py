@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import ROOT
-from support.caches import lines, write
-from support.damage import DAMAGES
-from support.forgetting import forget
-from support.guests import into, objects, objects_in
-from support.remembering import remember
-from support.seeds import drawn, seeds
-from support.small_books import small_book
-from support.without_workers import without_workers
+from support.base.damage import DAMAGES
+from support.base.forgetting import forget
+from support.base.remembering import remember
+from support.base.without_workers import without_workers
+from support.book.small_books import small_book
+from support.models.guests import into, objects, objects_in
+from support.plugins.caches import lines, write
+from support.plugins.seeds import drawn, seeds
 from tramplab import cli
 from tramplab import isa as isas
 from tramplab.base import cache
-from tramplab.grid import kept
+from tramplab.grid import cached
 from tramplab.grid.cells import Unit
 from tramplab.native import run
 
@@ -110,7 +110,7 @@ def stopped(measured, tmp_path_factory) -> tuple[Path, str]:
     table = folder.with_name("table")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAMPLAB_CACHE", str(folder))
-        patch.setattr(kept.Kept, "forget", lambda *_: None)
+        patch.setattr(cached.Cached, "forget", lambda *_: None)
         assert cli.main([*GRID, "--quiet", "--out", str(table)]) == 0
     return folder, table.read_text("utf-8")
 
@@ -123,7 +123,7 @@ def test_rows_of_a_grid_do_not_change(stopped, turn, tmp_path, tramplab, monkeyp
     folder, table = stopped
     monkeypatch.setenv("TRAMPLAB_CACHE", str(shutil.copytree(folder, tmp_path / "cache")))
     without_workers(monkeypatch)
-    whole = spoil((tmp_path / "cache" / f"grid-{kept.state()}").iterdir(), turn, seed)
+    whole = spoil((tmp_path / "cache" / f"grid-{cached.state()}").iterdir(), turn, seed)
     status, out, err = tramplab(*GRID)
     assert (status, out, len(whole)) == (0, table, 4)
     assert sorted(line for line in err.splitlines() if line.startswith("tramplab:")) == lines(*whole)
@@ -144,12 +144,12 @@ def test_the_native_child_is_made_again(isa, request, monkeypatch, capsys):
 
 def test_a_whole_unit_of_another_state_is_none_of_this_one(empty, capsys):
     """A file's name belongs to its checksum, with the folder before it."""
-    unit, answer = Unit("arm64", "ops", "v7.2", 1, (1,)), kept.Answer((("ops",),))
+    unit, answer = Unit("arm64", "ops", "v7.2", 1, (1,)), cached.Answer((("ops",),))
     for state in ("old", "new"):
-        kept.Kept(state).save(unit, ["hook"], answer)
+        cached.Cached(state).save(unit, ["hook"], answer)
     (name,) = (path.name for path in (empty / "grid-new").iterdir())
     shutil.copy(empty / "grid-old" / name, empty / "grid-new" / name)
-    assert kept.Kept("new").load(unit) is None and kept.Kept("old").load(unit) == (["hook"], answer)
+    assert cached.Cached("new").load(unit) is None and cached.Cached("old").load(unit) == (["hook"], answer)
     assert capsys.readouterr().err.splitlines() == lines(name)
 
 

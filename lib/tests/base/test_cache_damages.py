@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support import guests
-from support.caches import lines
-from support.damage import damage
-from support.debian import package
-from support.forgetting import forget
-from support.machines import result
-from support.seeds import drawn, seeds
+from support.base.damage import damage
+from support.base.forgetting import forget
+from support.models import guests
+from support.native.machines import result
+from support.plugins.caches import lines
+from support.plugins.seeds import drawn, seeds
+from support.vmlinux.debian import package
 from tramplab import isa as isas
 from tramplab.base import cache
 from tramplab.build import corpus
 from tramplab.emulate import compiled
 from tramplab.emulate.interleave import scheduler
 from tramplab.estimate.measure import measure
-from tramplab.grid import kept as units
+from tramplab.grid import cached as units
 from tramplab.grid.cells import Unit
-from tramplab.native import kept as times
+from tramplab.native import cached as times
 from tramplab.native import run as native
 from tramplab.publish.figures import picture
 from tramplab.races.explore import explore
-from tramplab.races.schemes import scheme
-from tramplab.studies import once
+from tramplab.races.schemes.schemes import scheme
+from tramplab.studies import memo
 from tramplab.vmlinux.debian import fetch
 
 RISCV = isas.get("riscv64")
@@ -54,14 +54,14 @@ def linked() -> bytes:
 
 
 def unit() -> object:
-    store = units.Kept("state")
+    store = units.Cached("state")
     if (found := store.load(UNIT)) is None:
         store.save(UNIT, ["hook"], ANSWER)
     return found or (["hook"], ANSWER)
 
 
 def rows() -> list[int]:
-    return once.once(_numbers)()
+    return memo.once(_numbers)()
 
 
 def _numbers() -> list[int]:
@@ -124,7 +124,7 @@ class Kept:
         self.folder = self.folder.rename(self.folder.with_name(str(self._turn)))
         (self.folder / "rows").mkdir(exist_ok=True)
         self._patch.setenv("TRAMPLAB_CACHE", str(self.folder))
-        self._patch.setenv(once.FOLDER, str(self.folder / "rows"))
+        self._patch.setenv(memo.FOLDER, str(self.folder / "rows"))
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from support.caches import lines, write
+from support.base.damage import PLACES
 from support.complaints import complaint
-from support.damage import PLACES
+from support.plugins.caches import lines, write
 from tramplab import isa as isas
 from tramplab.base import cache
 from tramplab.build.assemble import by_clang

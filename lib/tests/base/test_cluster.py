@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from support.clusters import cluster
-from support.grids import SMALL
-from support.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
-from support.without_workers import without_workers
+from support.base.clusters import cluster
+from support.base.grids import SMALL
+from support.base.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
+from support.base.without_workers import without_workers
 from tramplab import TramplabError, cli
 from tramplab.base import cluster as dask
 from tramplab.base import jobs

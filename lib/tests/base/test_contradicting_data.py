@@ -2,8 +2,8 @@
 
 import pytest
 
+from support.base.data import CITATION, copied, read
 from support.complaints import complaint
-from support.data import CITATION, copied, read
 from tramplab.ftrace.releases import LATEST, known
 
 FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"

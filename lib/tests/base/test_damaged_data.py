@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.base.data import CITATION, FILES, copied, read
 from support.complaints import complaint
-from support.data import CITATION, FILES, copied, read
 from tramplab.base.errors import TramplabError
 
 

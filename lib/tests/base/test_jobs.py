@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.children import children, ended, running, with_processes
-from support.tasks import begun, die, double, fail, refuse, sleep
+from support.base.children import children, ended, running, with_processes
+from support.base.tasks import begun, die, double, fail, refuse, sleep
 from tramplab import TramplabError
 from tramplab.base import jobs
 
@@ -82,7 +82,7 @@ def test_workers_end_with_the_process_that_made_them(number):
     program = (
         "import sys, time\n"
         f"sys.path[:0] = [{str(Path(__file__).parents[1])!r}]\n"
-        "from support import tasks\n"
+        "from support.base import tasks\n"
         "from tramplab.base import jobs\n"
         "with jobs.shared(tasks.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
         "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.base.damage import PLACES
 from support.complaints import complaint
-from support.damage import PLACES
 from tramplab import cli
 from tramplab.base import paths
 from tramplab.base.errors import Unwritten

@@ -11,20 +11,20 @@ import pytest
 from bench import __main__ as bench
 from bench import races, speed
 from support import ROOT
-from support.children import with_processes
-from support.data import DATA
-from support.outputs import standard_output
+from support.base.children import with_processes
+from support.base.data import DATA
+from support.base.outputs import standard_output
 from tramplab.vmlinux import __main__ as vmlinux
 
 RELEASES, PACKAGES = "releases.yml", "kernels/packages.yml"
 #: Every program of a checkout that imports much: a module of that, and which data it cannot do without.
 PROGRAMS = {
     "tramplab list": ("tramplab.cli", [RELEASES]),
-    "tramplab.vmlinux recount": ("tramplab.vmlinux.kept.recount", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux races": ("tramplab.vmlinux.kept.races_saved", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux frames": ("tramplab.vmlinux.kept.frames_saved", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux probes": ("tramplab.vmlinux.kept.probes_saved", [PACKAGES]),
-    "tramplab.vmlinux sizes nothing": ("tramplab.vmlinux.kept.sizes", []),
+    "tramplab.vmlinux recount": ("tramplab.vmlinux.saved.recount", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux races": ("tramplab.vmlinux.saved.races_saved", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux frames": ("tramplab.vmlinux.saved.frames_saved", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux probes": ("tramplab.vmlinux.saved.probes_saved", [PACKAGES]),
+    "tramplab.vmlinux sizes nothing": ("tramplab.vmlinux.saved.sizes", []),
     "bench": ("bench.speed", [RELEASES]),
     "bench races": ("bench.races", [RELEASES]),
 }

@@ -7,13 +7,13 @@ import sys
 import pytest
 
 from support import ROOT
-from support.outputs import full, standard_output
+from support.base.outputs import full, standard_output
 from tramplab import TramplabError, cli
 from tramplab.base import streams
 from tramplab.base.errors import Unwritten
 from tramplab.publish import site
 from tramplab.vmlinux.debian import __main__ as debian
-from tramplab.vmlinux.kept import recount, sizes
+from tramplab.vmlinux.saved import recount, sizes
 
 LARGE = 300_000
 #: Does what the first argument says, as a command, and ends as one.

@@ -15,38 +15,39 @@ import numpy as np
 import pytest
 
 from support.complaints import complaint
-from support.contexts import saved
+from support.models.contexts import saved
 from tramplab import Fprobe, Kernel, Kretprobe, TramplabError, contention, races, returns, sparsity
 from tramplab.base import signatures
 from tramplab.contention import contend, pools
 from tramplab.emulate.image import Image
-from tramplab.races import explore, play
-from tramplab.races.automaton import Automaton
+from tramplab.races import explore
 from tramplab.races.barriers import barriers
-from tramplab.races.cpu import Cpu
-from tramplab.races.every import Scenario
-from tramplab.races.executions import Executions
-from tramplab.races.fetches import Fetches
-from tramplab.races.locals import Interned
-from tramplab.races.moments import Hidden, moments
-from tramplab.races.rows import rows
-from tramplab.races.saved import Saved
-from tramplab.races.schemes import scheme
-from tramplab.races.threads import Threads
+from tramplab.races.model.cpu import Cpu
+from tramplab.races.model.executions import Executions
+from tramplab.races.model.fetches import Fetches
+from tramplab.races.model.locals import Interned
+from tramplab.races.model.moments import Hidden, moments
+from tramplab.races.model.threads import Threads
+from tramplab.races.scenarios.every import Scenario
+from tramplab.races.scenarios.saved import Saved
+from tramplab.races.schemes import play
+from tramplab.races.schemes.schemes import scheme
+from tramplab.races.search.automaton import Automaton
+from tramplab.races.search.rows import rows
 from tramplab.returns import nest
 from tramplab.returns.bounds import Bounds
 from tramplab.returns.features.stage import Row, Stage
 from tramplab.returns.tasks import Tasks
-from tramplab.sparsity import fields, frames, views
-from tramplab.sparsity.classify import Sample
-from tramplab.sparsity.consumers import CONSUMERS, read
+from tramplab.sparsity.consumers.consumers import CONSUMERS, read
+from tramplab.sparsity.consumers.matrix import Place, matrix
 from tramplab.sparsity.context.helpers import helper
 from tramplab.sparsity.context.programs import PROGRAMS
 from tramplab.sparsity.context.refusal import Refusal
 from tramplab.sparsity.context.rewrite import Change
 from tramplab.sparsity.context.state import State
-from tramplab.sparsity.matrix import Place, matrix
-from tramplab.sparsity.ways import ways
+from tramplab.sparsity.structures import fields, frames, views
+from tramplab.sparsity.structures.classify import Sample
+from tramplab.sparsity.ways.ways import ways
 
 
 class Stranger:

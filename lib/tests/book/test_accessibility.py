@@ -5,9 +5,9 @@ The pages themselves are looked at in test_pages.py.
 
 import pytest
 
-from support import looks
-from support.browser import PAGES, PHONE, SCREENS, visit
-from support.looks import unfolded, violations
+from support.book import looks
+from support.book.looks import unfolded, violations
+from support.plugins.browser import PAGES, PHONE, SCREENS, visit
 
 OPEN = "dialog[open], .dropdown-menu.show"
 

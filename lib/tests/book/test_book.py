@@ -11,9 +11,9 @@ import nbformat
 import pytest
 
 from support import ROOT
-from support.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
-from support.charts import faults
-from support.some_claims import IDS, JUDGED
+from support.plugins.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
+from support.publish.charts import faults
+from support.publish.some_claims import IDS, JUDGED
 from tramplab.publish.cite import cite, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.editions import read_edition

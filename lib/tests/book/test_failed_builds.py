@@ -16,8 +16,8 @@ import yaml
 from nbclient import NotebookClient
 
 from support import ROOT
-from support.children import ended
-from support.small_books import OLD, book
+from support.base.children import ended
+from support.book.small_books import OLD, book
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_build

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from support import ROOT, environments, only_ci
-from support.browser import PAGES
+from support import ROOT, only_ci
+from support.book import environments
+from support.plugins.browser import PAGES
 from tramplab.base import cache
 from tramplab.publish.cite.edition import Edition
 from tramplab.publish.editions import read_edition

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from support.browser import DESKTOP, PAGES, PHONE, first_figure, overflow, pages_with_chart, visit
-from support.first_chart import CHART_LIMIT, fast_enough
-from support.looks import BUNDLE, copied, missed, opened, pasted, too_heavy, unfolded, weigh
+from support.book.first_chart import CHART_LIMIT, fast_enough
+from support.book.looks import BUNDLE, copied, missed, opened, pasted, too_heavy, unfolded, weigh
+from support.plugins.browser import DESKTOP, PAGES, PHONE, first_figure, overflow, pages_with_chart, visit
 from tramplab.publish.cite import cite
 
 #: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.

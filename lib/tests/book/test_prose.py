@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from support.prose import words_of
+from support.checkout.prose import words_of
 from tramplab.base.paths import checkout
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.claims import claims

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from support import ROOT
-from support.browser import DESKTOP, Links, reader, serve, visit
-from support.small_books import small_book
+from support.book.small_books import small_book
+from support.plugins.browser import DESKTOP, Links, reader, serve, visit
 from tramplab.base.errors import TramplabError
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.cite.edition import Edition

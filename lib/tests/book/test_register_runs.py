@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.browser import DESKTOP, SCREENS, visit
+from support.plugins.browser import DESKTOP, SCREENS, visit
 
 PAGE, FIGURE = "book/pt-regs-sparsity", "#fig-register-consumers"
 #: Of the cells of the chart: where each leads, if anywhere, and what it says.

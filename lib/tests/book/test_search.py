@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from support import ROOT
-from support.browser import DESKTOP, PHONE, visit
+from support.plugins.browser import DESKTOP, PHONE, visit
 from tramplab.publish.cite import permalinks
 from tramplab.publish.findings import findings
 

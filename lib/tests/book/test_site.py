@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from support.browser import PAGES, PHONE, Links, pages_with_chart, visit
+from support.plugins.browser import PAGES, PHONE, Links, pages_with_chart, visit
 from tramplab.base.errors import TramplabError
 from tramplab.publish import editions, site
 from tramplab.publish.cite import edition

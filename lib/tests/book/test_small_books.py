@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.small_books import page, small_book
+from support.book.small_books import page, small_book
 from tramplab.base.capacity import processors
 
 GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"

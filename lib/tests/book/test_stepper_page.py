@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from support.browser import DESKTOP, PHONE, SCREENS, visit
+from support.plugins.browser import DESKTOP, PHONE, SCREENS, visit
 from tramplab.publish.stepper.stepper import segments, step_of
-from tramplab.studies.variants import first_callback
+from tramplab.studies.variants.one_callback import first_callback
 
 PAGE, FIGURE = "book/trampoline-variants", "fig-first-callback"
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import ROOT
-from support.browser import PAGES
-from support.small_books import small_book
+from support.book.small_books import small_book
+from support.plugins.browser import PAGES
 from tramplab.estimate import cores, judged
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.editions import read_edition

@@ -13,9 +13,9 @@ import pytest
 import tinycss2
 
 from support import ROOT
-from support.browser import PAGES, pages_with_chart, serve, visit
-from support.first_chart import CHART_LIMIT, QUIET, SPIN, fast_enough
-from support.looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
+from support.book.first_chart import CHART_LIMIT, QUIET, SPIN, fast_enough
+from support.book.looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
+from support.plugins.browser import PAGES, pages_with_chart, serve, visit
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 

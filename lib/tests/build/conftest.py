@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.guests import into, objects
+from support.models.guests import into, objects
 from tramplab.base.cache import folder
 from tramplab.build.toolchain import GUEST
 from tramplab.ftrace.releases import LATEST

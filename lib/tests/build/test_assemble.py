@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.loops import LOOPS
-from support.decoded import instructions
+from support.abi.decoded import instructions
 from tramplab import TramplabError
 from tramplab.build import assemble
 from tramplab.isa import ISAS

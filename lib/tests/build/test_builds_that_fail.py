@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.complaints import complaint
-from support.guests import left_in, make
+from support.models.guests import left_in, make
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import toolchain

@@ -4,7 +4,7 @@ asked to put them."""
 import numpy as np
 import pytest
 
-from support.decoded import instructions
+from support.abi.decoded import instructions
 from tramplab.base import documents
 from tramplab.build import corpus
 from tramplab.isa import ISAS

@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from support.complaints import complaint
-from support.guests import ISAS, config, elf, every_isa
+from support.models.guests import ISAS, config, elf, every_isa
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.base.errors import TramplabError

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.guests import ISAS, config
+from support.models.guests import ISAS, config
 from tramplab import isa as isas
 from tramplab.build.included import Included
 from tramplab.build.toolchain import GUEST, run_tool

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from support import proof
-from support.guests import ISAS, config, every_isa, image_name, left_in, make, objects_in, parts_in
-from support.remembering import remember
+from support.base.remembering import remember
+from support.models.guests import ISAS, config, every_isa, image_name, left_in, make, objects_in, parts_in
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.base.cache import place

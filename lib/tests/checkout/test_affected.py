@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from support import ROOT
-from support.affected import AFFECTED, ALWAYS, TESTS, chosen_for
+from support.checkout.affected import AFFECTED, ALWAYS, TESTS, chosen_for
 
 ROOMS = sorted(path.name for path in (ROOT / "lib" / "tramplab").iterdir() if path.is_dir() and path.name != "__pycache__")
 
@@ -26,8 +26,8 @@ def test_a_change_in_a_room_has_tests(room):
     ("changed", "wanted"),
     [
         (["lib/tramplab/guest/arm64/ftrace_caller_args.S"], {"trampolines/test_abi.py", "studies/test_golden.py"}),
-        (["lib/tramplab/studies/variants/switching.py", "book/index.md"], {"studies/test_findings.py", "book/test_prose.py"}),
-        (["lib/tramplab/races/schemes.py"], {"races"}),
+        (["lib/tramplab/studies/returns/features.py", "book/index.md"], {"studies/test_findings.py", "book/test_prose.py"}),
+        (["lib/tramplab/races/schemes/schemes.py"], {"races"}),
         (["lib/tramplab/ftrace/ops.py", "lib/tests/ftrace/test_releases.py"], {"ftrace"}),
         (["README.md"], set()),
     ],
@@ -40,6 +40,6 @@ def test_the_tests_of_a_change(changed, wanted):
 
 
 def test_it_is_asked_as_make_asks_it():
-    command = [sys.executable, "tests/support/affected.py", "HEAD"]
+    command = [sys.executable, "tests/support/checkout/affected.py", "HEAD"]
     done = subprocess.run(command, cwd=ROOT / "lib", capture_output=True, encoding="utf-8")
     assert done.returncode == 0 and done.stdout.split()[0] == "tests/checkout", done.stderr

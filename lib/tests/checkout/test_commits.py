@@ -1,4 +1,4 @@
-"""Commit messages since the rule, which is in support/commits.py."""
+"""Commit messages since the rule, which is in support/checkout/commits.py."""
 
 import os
 import subprocess
@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from support import ROOT, commits
-from support.commits import wrong
+from support import ROOT
+from support.checkout import commits
+from support.checkout.commits import wrong
 from tramplab.base import revision
 
 #: The last commit before the rule.

@@ -15,7 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from support import ROOT, again
+from support import ROOT
+from support.plugins import again
 from tramplab import studies
 from tramplab.publish.cite import pages
 

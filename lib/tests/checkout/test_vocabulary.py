@@ -1,8 +1,8 @@
 """The words to lose, and typing errors: codespell over the pages, the documents, and the English of the Python sources.
 
-A word is in support/vocabulary.txt if it is wrong in every sense that this book has for it, with what to write instead. Words that
-are right in some senses (behind, alone, tell) are left to the reviewer; phrases are in PHRASES. Code is not checked: only prose,
-docstrings, comments and strings with a space are, without what is between backquotes.
+A word is in support/checkout/vocabulary.txt if it is wrong in every sense that this book has for it, with what to write instead.
+Words that are right in some senses (behind, alone, tell) are left to the reviewer; phrases are in PHRASES. Code is not checked:
+only prose, docstrings, comments and strings with a space are, without what is between backquotes.
 """
 
 import re
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from support.prose import python_words, words_of
+from support.checkout.prose import python_words, words_of
 
-SUPPORT = ROOT / "lib" / "tests" / "support"
-WORDS = SUPPORT / "vocabulary.txt"
+HERE = ROOT / "lib" / "tests" / "support" / "checkout"
+WORDS = HERE / "vocabulary.txt"
 #: Of pages and documents only: sources have it in notes that data/kernels keeps.
-PAGES = SUPPORT / "vocabulary_pages.txt"
+PAGES = HERE / "vocabulary_pages.txt"
 #: Phrase -> what to write instead.
 PHRASES = {
     r"\b(?:hands?|handed|handing) on\b": "passes",

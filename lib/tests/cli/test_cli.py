@@ -16,7 +16,7 @@ import pytest
 
 from tramplab import cli
 from tramplab.build.toolchain import GUEST
-from tramplab.emulate.counts import COMPONENTS
+from tramplab.emulate.counting.counts import COMPONENTS
 from tramplab.ftrace.releases import LATEST
 from tramplab.isa import ISAS
 from tramplab.lab import hooks

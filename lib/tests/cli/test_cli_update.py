@@ -1,6 +1,6 @@
 """The command that rewrites golden tables makes again what its sources or data have changed for, and nothing else."""
 
-from support.data import copied
+from support.base.data import copied
 from tramplab import cli
 from tramplab.base import state
 

@@ -5,12 +5,12 @@ import contextlib
 import pytest
 from hypothesis import settings
 
-from support import hostile
-from support.seeds import drawn, seeds
+from support.base import hostile
+from support.plugins.seeds import drawn, seeds
 from tramplab import cli
 from tramplab.base import jobs
 from tramplab.vmlinux.debian import __main__ as debian
-from tramplab.vmlinux.kept import recount
+from tramplab.vmlinux.saved import recount
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.base.errors import TramplabError
 from tramplab.build.assemble import assemble
-from tramplab.emulate import counters, counts, decode
+from tramplab.emulate import decode
+from tramplab.emulate.counting import counters, counts
 
 #: Assembly, registers before, and loads, stores, bytes loaded and bytes stored. The pointer is to a zeroed scratch
 #: area.

@@ -8,7 +8,7 @@ from support.complaints import complaint
 from tramplab import TramplabError
 from tramplab.base import cache
 from tramplab.emulate import compiled
-from tramplab.races import search
+from tramplab.races.search import search
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from dataclasses import astuple, fields
 
 import pytest
 
-from support import python_meter
+from support.models import python_meter
 from tramplab import Direct, Kernel, Ops
 from tramplab.base.errors import StepLimit, TramplabError
 from tramplab.emulate import decode, machine
-from tramplab.emulate.counts import COMPONENTS, Counts
+from tramplab.emulate.counting.counts import COMPONENTS, Counts
 from tramplab.ftrace import releases
 
 ISAS = ("x86_64", "arm64", "riscv64")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tramplab import Kernel
 from tramplab.base.errors import TramplabError
-from tramplab.emulate import counters
-from tramplab.emulate.trace import Issued, Recording, StackFrame, frame_of
+from tramplab.emulate.counting import counters
+from tramplab.emulate.counting.trace import Issued, Recording, StackFrame, frame_of
 
 TRAMPOLINE = range(0x1000, 0x2000)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import python_meter
+from support.models import python_meter
 from tramplab import Direct, Kernel, Ops, TramplabError
-from tramplab.emulate import counters
 from tramplab.emulate import image as images
+from tramplab.emulate.counting import counters
 from tramplab.emulate.engine import PAGE, Engine
 from tramplab.emulate.image import Image, Origin, Segment
 from tramplab.emulate.machine import COUNT, METERS, Machine, Places
-from tramplab.emulate.memory import GAP, Area, Memory, differences, runs
+from tramplab.emulate.memory.memory import GAP, Area, Memory, differences, runs
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.isa import ISAS
 

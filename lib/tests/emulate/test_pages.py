@@ -1,10 +1,10 @@
 """Memory and registers as they were: whatever calls and Python have written since, and however the calls ended."""
 
 from support.complaints import complaint
-from support.guests import every_isa
+from support.models.guests import every_isa
 from tramplab import GuestFault, Kernel, StepLimit
 from tramplab.build.assemble import assemble
-from tramplab.emulate import pages
+from tramplab.emulate.memory import pages
 from tramplab.lab import hooks
 
 HOOKS = ("ops:2", "direct+ops", "bpf-fexit", "fprobe-exit", "kprobe-brk")

@@ -5,8 +5,8 @@ import random
 import pytest
 from hypothesis import settings
 
-from support.seeds import drawn, seeds
-from tramplab.emulate.ram import Ram
+from support.plugins.seeds import drawn, seeds
+from tramplab.emulate.memory.ram import Ram
 
 PAGE = 4096
 #: Side by side, apart, and at the end of the address space.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from support import python_meter
+from support.models import python_meter
 from tramplab import Direct, GuestFault, Kernel, Ops, StepLimit
 from tramplab.emulate.machine import COUNT, RECORD
 from tramplab.emulate.walk import walk

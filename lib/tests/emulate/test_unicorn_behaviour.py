@@ -10,19 +10,7 @@ import unicorn
 from unicorn import arm64_const as a64
 from unicorn import unicorn_const as uc_const
 
-from support.unicorns import (
-    ARM64,
-    INVALID,
-    ISAS,
-    NOPS,
-    SENTINEL,
-    TRAPS,
-    X86_64,
-    engine,
-    issued,
-    run,
-    traps,
-)
+from support.models.unicorns import ARM64, INVALID, ISAS, NOPS, SENTINEL, TRAPS, X86_64, engine, issued, run, traps
 
 
 def test_version() -> None:

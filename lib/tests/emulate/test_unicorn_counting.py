@@ -9,19 +9,7 @@ from collections import Counter
 import pytest
 from unicorn import unicorn_const as uc_const
 
-from support.unicorns import (
-    ISAS,
-    RISCV64,
-    ROUTINE,
-    X86_64,
-    Isa,
-    accesses,
-    block_sizes,
-    engine,
-    every_isa,
-    issued,
-    run,
-)
+from support.models.unicorns import ISAS, RISCV64, ROUTINE, X86_64, Isa, accesses, block_sizes, engine, every_isa, issued, run
 
 # --- Instructions and blocks -------------------------------------------------------------------
 

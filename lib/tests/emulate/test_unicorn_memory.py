@@ -18,7 +18,7 @@ from unicorn import riscv_const as rv
 from unicorn import unicorn_const as uc_const
 from unicorn import x86_const as x86
 
-from support.unicorns import (
+from support.models.unicorns import (
     ARM64,
     ISAS,
     PAGE,

@@ -1,6 +1,6 @@
 """Being called when a guest comes to an instruction: for the length of a `with`, several at once, and again."""
 
-from support.guests import every_isa
+from support.models.guests import every_isa
 from tramplab import Kernel
 
 

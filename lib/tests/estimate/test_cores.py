@@ -7,8 +7,8 @@ import copy
 import pytest
 import yaml
 
+from support.base.data import copied
 from support.complaints import complaint
-from support.data import copied
 from tramplab import TramplabError, cli
 from tramplab.base.paths import data_file
 from tramplab.estimate import cores, cycles

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import handmade
+from support.models import handmade
 from tramplab import Kernel, TramplabError, cli
 from tramplab.estimate import cores, cycles, judged, pipeline
 from tramplab.estimate.cores import Core, Parameter

@@ -14,7 +14,7 @@ from tramplab.estimate.judged import Case, judge
 from tramplab.estimate.measure import hook_estimate
 from tramplab.ftrace.releases import LATEST
 from tramplab.native import command
-from tramplab.native.kept import HOOKS, saved
+from tramplab.native.cached import HOOKS, saved
 from tramplab.studies.time import core_cases
 
 

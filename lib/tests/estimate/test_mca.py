@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from support import handmade
+from support.models import handmade
 from tramplab.estimate import cores, mca
 from tramplab.lab.call import RecordedCall
 from tramplab.lab.measure import run

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from support import handmade, python_pipeline
 from support.complaints import complaint
-from support.seeds import drawn, seeds
+from support.models import handmade, python_pipeline
+from support.plugins.seeds import drawn, seeds
 from tramplab.estimate import compiled_pipeline, cores, pipeline
 from tramplab.estimate.lower import lower
 from tramplab.estimate.program import program

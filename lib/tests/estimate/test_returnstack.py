@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import handmade
+from support.models import handmade
 from tramplab import Kernel
 from tramplab.base.errors import TramplabError
 from tramplab.emulate import decode

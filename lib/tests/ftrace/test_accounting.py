@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.accounting_guest import Guest
-from support.accounting_model import POOL_SIZE, Facts, every_kernel
-from support.accounting_subject import NAMES, Subject, patched, subject_with
+from support.models.accounting_guest import Guest
+from support.models.accounting_model import POOL_SIZE, Facts, every_kernel
+from support.models.accounting_subject import NAMES, Subject, patched, subject_with
 from tramplab import Bpf, Direct, Kernel, Ops
 from tramplab.base.errors import TramplabError
 from tramplab.trampolines.plain.request import REDIRECTING

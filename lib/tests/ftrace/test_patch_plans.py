@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from support.accounting_guest import sext
-from support.accounting_model import MASK
-from support.accounting_subject import CALLS, Subject, patched
+from support.models.accounting_guest import sext
+from support.models.accounting_model import MASK
+from support.models.accounting_subject import CALLS, Subject, patched
 from tramplab import Bpf, Direct, Ops
 from tramplab.ftrace.ops import Request
 from tramplab.ftrace.steps import Free, Step, Sync, Wait, Write

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from support.without_workers import without_workers
+from support.base.without_workers import without_workers
 from tramplab import Kernel
 from tramplab.base.cache import folder
 

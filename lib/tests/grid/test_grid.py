@@ -13,13 +13,13 @@ from typing import TextIO
 
 import pytest
 
-from support.grids import SMALL, asked
-from support.outputs import full
+from support.base.grids import SMALL, asked
+from support.base.outputs import full
 from tramplab import Direct, Kernel, TramplabError, cli
 from tramplab.base.progress import Progress
 from tramplab.estimate.measure import measure
 from tramplab.ftrace.releases import LATEST
-from tramplab.grid import cells, command, kept, rows
+from tramplab.grid import cached, cells, command, rows
 from tramplab.grid.cells import Unit
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
@@ -246,10 +246,10 @@ def test_what_is_kept_is_not_forgotten_before_standard_output_has_taken_it(monke
     made = rows.answer(unit, Kernel("arm64"))
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
     arguments = ["grid", "--isa", "arm64", "--hook", "none", "--args", "0", "--callbacks", "1", "--quiet", "--processes", "1"]
-    kept.Kept(kept.state()).save(unit, *made)
+    cached.Cached(cached.state()).save(unit, *made)
     with full() as said:
         assert cli.main(arguments) == 1
     assert said() == "tramplab: cannot write to standard output: No space left on device.\n"
-    assert kept.Kept(kept.state()).has(unit)
+    assert cached.Cached(cached.state()).has(unit)
     assert cli.main(arguments) == 0 and capsys.readouterr().out.count("\n") == 2
-    assert not kept.Kept(kept.state()).has(unit)
+    assert not cached.Cached(cached.state()).has(unit)

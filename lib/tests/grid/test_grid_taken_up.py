@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from support.children import children, ended, running, with_processes
-from support.grids import SMALL, asked
+from support.base.children import children, ended, running, with_processes
+from support.base.grids import SMALL, asked
 from tramplab import Kernel, TramplabError
 from tramplab.base import jobs, paths
 from tramplab.base.progress import Progress
 from tramplab.base.workers import remedy
 from tramplab.ftrace.releases import LATEST
-from tramplab.grid import cells, command, kept, rows
+from tramplab.grid import cached, cells, command, rows
 from tramplab.grid.cells import Unit
 
 
@@ -78,10 +78,10 @@ def test_what_was_kept_is_for_these_sources_and_this_choice(cache):
     """Another state of the sources, release or number of callbacks finds nothing."""
     unit = Unit("arm64", "ops", LATEST, 1, (1, 2))
     columns, answer = rows.answer(unit, Kernel("arm64"))
-    store = kept.Kept("one")
+    store = cached.Cached("one")
     store.save(unit, columns, answer)
-    assert kept.Kept("one").load(unit) == (columns, answer)
-    assert kept.Kept("two").load(unit) is None
+    assert cached.Cached("one").load(unit) == (columns, answer)
+    assert cached.Cached("two").load(unit) is None
     for change in ({"release": "v6.4"}, {"callbacks": (1,)}, {"args": 2}, {"hook": "direct"}):
         assert store.load(dataclasses.replace(unit, **change)) is None
 
@@ -95,21 +95,21 @@ def test_the_state_is_that_of_the_sources(monkeypatch, tmp_path):
     states = []
     for text in ("nop", "ret"):
         source.write_text(text, "utf-8")
-        states.append(kept.state())
+        states.append(cached.state())
     source.rename(source.with_name("b.S"))
-    states.append(kept.state())
+    states.append(cached.state())
     assert len(set(states)) == 3
     source.with_name(".b.S.swp").write_text("x", "utf-8")
     source.with_name("b.pyc").write_text("x", "utf-8")
-    assert kept.state() == states[-1]
+    assert cached.state() == states[-1]
     (tmp_path / "releases.yml").write_text("", "utf-8")
     monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
-    assert kept.state() != states[-1]
+    assert cached.state() != states[-1]
 
 
 def test_sources_changed_meanwhile(grid, monkeypatch, tmp_path):
     states = iter(["before", "after"])
-    monkeypatch.setattr(kept, "state", lambda: next(states))
+    monkeypatch.setattr(cached, "state", lambda: next(states))
     status, out, err = grid(*SMALL, "--quiet", "--out", tmp_path / "rows.csv")
     assert (status, out, err) == (
         2,
@@ -123,17 +123,17 @@ def test_what_nobody_came_back_to_is_removed(cache):
     """Also what a wrong clock has dated in the future; a link to nothing is none of a grid's."""
     unit, now = Unit("arm64", "ops", LATEST, 1, (1,)), time.time()
     for state, days in (("old", -8), ("future", 8), ("new", 0)):
-        kept.Kept(state).save(unit, ["hook"], rows.Answer((("ops",),)))
+        cached.Cached(state).save(unit, ["hook"], rows.Answer((("ops",),)))
         os.utime(cache / f"grid-{state}", (now + days * 24 * 3600,) * 2)
     (cache / "grid-link").symlink_to("nothing")
-    kept.Kept("now")
-    assert sorted(path.name for path in cache.glob("grid-*")) == ["grid-link", "grid-new"] and kept.Kept("new").has(unit)
+    cached.Cached("now")
+    assert sorted(path.name for path in cache.glob("grid-*")) == ["grid-link", "grid-new"] and cached.Cached("new").has(unit)
 
 
 def test_what_cannot_be_removed_stays_and_the_table_is_delivered(tmp_path, monkeypatch):
     """From a cache that can only be read."""
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
-    unit, store = Unit("arm64", "ops", LATEST, 1, (1,)), kept.Kept("now")
+    unit, store = Unit("arm64", "ops", LATEST, 1, (1,)), cached.Cached("now")
     store.save(unit, ["hook"], rows.Answer((("ops",),)))
 
     def refuse(*_, **__):

@@ -3,12 +3,14 @@
 import pytest
 
 from tramplab import Direct, Kernel, Ops, TramplabError
-from tramplab.emulate.counts import Counts
+from tramplab.emulate.counting.counts import Counts
 from tramplab.estimate.measure import measure
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.growing import growing
-from tramplab.studies.variants import arguments, callbacks, single_callback
+from tramplab.studies.variants.one_callback import single_callback
+from tramplab.studies.variants.saving import arguments
+from tramplab.studies.variants.switching import callbacks
 
 
 def total(isa: str, hook: str, **options) -> Counts:

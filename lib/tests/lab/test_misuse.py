@@ -27,11 +27,11 @@ from tramplab.lab.reading.walk import walk
 from tramplab.native import timing
 from tramplab.races.barriers import barriers
 from tramplab.races.explore import explore
-from tramplab.races.schemes import scheme
+from tramplab.races.schemes.schemes import scheme
 from tramplab.returns.bounds import Bounds
 from tramplab.returns.nest import nest
-from tramplab.sparsity import frames
-from tramplab.sparsity.providers import provider
+from tramplab.sparsity.structures import frames
+from tramplab.sparsity.structures.providers import provider
 from tramplab.trampolines.placed import Placed
 from tramplab.trampolines.shapes import Shape
 from tramplab.unwind import stacks, unwind

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from support.guests import every_isa
+from support.models.guests import every_isa
 from tramplab import Kernel, Ops, TramplabError
 
 

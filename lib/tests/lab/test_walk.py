@@ -4,7 +4,7 @@
 import pytest
 
 from tramplab.base.errors import GuestFault, TramplabError
-from tramplab.emulate.counts import COMPONENTS, Counts
+from tramplab.emulate.counting.counts import COMPONENTS, Counts
 from tramplab.emulate.walk import walk as machine_walk
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
@@ -12,7 +12,7 @@ from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.reading.walk import MILESTONES, milestones, walk
 from tramplab.lab.reading.wording import Wording
-from tramplab.studies.variants import first_callback
+from tramplab.studies.variants.one_callback import first_callback
 from tramplab.trampolines.plain import Ops
 
 CASES = [

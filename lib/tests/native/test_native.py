@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.complaints import complaint
-from support.hosts import HOST, every_isa, host_isa, runner
+from support.native.hosts import HOST, every_isa, host_isa, runner
 from tramplab import Kernel, Ops, native
 from tramplab import isa as isas
 from tramplab.build import toolchain

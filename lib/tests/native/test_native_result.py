@@ -5,11 +5,11 @@ import json
 import pytest
 
 from support.complaints import complaint
-from support.hosts import host_isa
+from support.native.hosts import host_isa
 from tramplab import native
 from tramplab.base.errors import Unwritten
 from tramplab.ftrace.releases import LATEST
-from tramplab.native import command, host, kept
+from tramplab.native import cached, command, host
 from tramplab.native.result import Result
 from tramplab.trampolines import shapes
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_named_is_named_after_the_machine(monkeypatch, tmp_pa
     none = {**ROW, "hook": "none", "ns_over": 0.0, "cycles_over": 0.0}
     facts = {"isa": "x86_64", "cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "virtualised": "KVM"}
     monkeypatch.setattr(host, "machine", lambda: facts)
-    monkeypatch.setattr(kept, "data_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(cached, "data_file", lambda name: tmp_path / name)
     (tmp_path / "native").mkdir()
     for timed in ("time_hooks", "time_shapes"):
         monkeypatch.setattr(command, timed, lambda *_, **__: Result((none,), CLOCK, (), (), {**MACHINE}))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.children import children, ended, with_processes
+from support.base.children import children, ended, with_processes
 from support.complaints import complaint
-from support.hosts import every_isa, host_isa, runner
+from support.native.hosts import every_isa, host_isa, runner
 from tramplab import isa as isas
 from tramplab import native
 from tramplab.ftrace import releases

@@ -7,10 +7,10 @@ import itertools
 
 import pytest
 
-from support.hosts import HOST, every_isa, runner
+from support.native.hosts import HOST, every_isa, runner
 from tramplab import isa as isas
 from tramplab import native
-from tramplab.emulate.memory import differences
+from tramplab.emulate.memory.memory import differences
 from tramplab.ftrace import releases
 from tramplab.ftrace.arch.common import rethook_pool
 from tramplab.isa import ISAS

@@ -7,16 +7,16 @@ import shutil
 import pytest
 
 from support import ROOT
-from support.guests import every_isa
+from support.models.guests import every_isa
 from tramplab import Kernel, cli, native
 from tramplab.build.toolchain import GUEST
 from tramplab.ftrace.releases import LATEST
 from tramplab.isa import get
-from tramplab.native import host, kept, states, timing
+from tramplab.native import cached, host, states, timing
 from tramplab.native.timing import default_hooks, outdated
 from tramplab.studies.time import native_hooks
 
-SAVED = {name: result for kind in kept.KINDS for name, result in kept.saved(kind).items()}
+SAVED = {name: result for kind in cached.KINDS for name, result in cached.saved(kind).items()}
 WHOLE = [name for name in SAVED if name.endswith("-hooks")]
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from support.complaints import complaint
-from support.hosts import HOST, host_isa
+from support.native.hosts import HOST, host_isa
 from tramplab import isa as isas
 from tramplab import native
 from tramplab.base.errors import TramplabError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.some_claims import SMALL
+from support.publish.some_claims import SMALL
 from tramplab.publish.claims import claims, verdict
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support import ROOT
-from support.charts import both_layouts, every_kind, example, marks, texts
+from support.publish.charts import both_layouts, every_kind, example, marks, texts
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import vega
 from tramplab.publish.figures.chart import theme

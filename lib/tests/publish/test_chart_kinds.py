@@ -8,7 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from support.charts import (
+from support.publish.charts import (
     FATES,
     ISAS,
     LIFE,

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import proof
-from support.charts import (
+from support.publish.charts import (
     EXAMPLES,
     ISAS,
     LAYOUTS,
@@ -139,7 +139,7 @@ def test_charts_are_the_same_bytes_in_every_process():
     """Also when made in another order: what was drawn before leaves no trace."""
     code = (
         "import sys, json; sys.path.insert(0, sys.argv[1])\n"
-        "from support.charts import EXAMPLES\n"
+        "from support.publish.charts import EXAMPLES\n"
         "made = {kind: EXAMPLES[kind]() for kind in list(EXAMPLES)[::-1]}\n"
         "json.dump({k: [d.rows, d.wide, d.narrow, d.svg('narrow')] for k, d in made.items()}, sys.stdout)"
     )

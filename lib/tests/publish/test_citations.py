@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from support.complaints import refused
-from support.some_claims import IDS
+from support.publish.some_claims import IDS
 from tramplab import studies
 from tramplab.cli import main, study_text
-from tramplab.publish import said
+from tramplab.publish import phrases
 from tramplab.publish.cite import cite, edition, permalinks
 from tramplab.publish.claims import ledger
-from tramplab.publish.figures.cited import CHOICES, block, chosen_rows, cited
+from tramplab.publish.figures.citation import CHOICES, block, chosen_rows, citation
 from tramplab.publish.figures.figure import Figure, find
 from tramplab.publish.figures.show import show
 from tramplab.publish.findings import findings
@@ -129,7 +129,7 @@ def check_kind(name):
     table = figure.table(frame)
     titles = " ".join(map(str, [*table.columns, *table.attrs.get("units", {}).values()]))
     banded = table.astype(str).apply(lambda column: column.str.contains(r"\d \(-?\d[\d.]* to ")).to_numpy().any()
-    text = " ".join(cited(study, name).split())
+    text = " ".join(citation(study, name).split())
     if banded or re.search(r"\b(cycles|estimates?|band|ns)\b", titles):
         assert TIMES.search(text) and "not time" not in text
     else:
@@ -185,12 +185,12 @@ ACROSS = Figure("fig-y", "Since when?", table=pivot("instructions", across="rele
 
 def test_an_answer_is_cited_and_its_rows_where_they_are_asked_for():
     figure = dataclasses.replace(NEWEST, answer=lambda frame: f"It adds {frame['instructions'].max()}. " * 40)
-    text = cited(Study(figure), "fig-x")
+    text = citation(Study(figure), "fig-x")
     assert text.startswith("It adds 112. It adds 112.") and len(text.splitlines()) == 12 and "How much?" not in text
-    asked = cited(Study(figure), "fig-x", chosen={"isa": "arm64", "hook": "ops"})
+    asked = citation(Study(figure), "fig-x", chosen={"isa": "arm64", "hook": "ops"})
     assert asked.startswith("How much?\n") and re.search(r"^arm64 +ops +110 +110$", asked, re.M)
     assert "It adds" not in asked and "x86_64" not in asked and "x2" not in asked
-    whole = cited(Study(figure), "fig-x", full=True).replace("adds\n", "adds ").replace("It\n", "It ")
+    whole = citation(Study(figure), "fig-x", full=True).replace("adds\n", "adds ").replace("It\n", "It ")
     assert whole.startswith("How much?\n\nIt adds 112.") and whole.count("It adds") == 40 and "x86_64" in whole
 
 
@@ -238,9 +238,9 @@ def test_chosen_rows_carry_their_own_mark():
     """What the mark means is said where a chosen row has it, and nothing of it where none has."""
     figure = dataclasses.replace(NEWEST, hypothetical=True)
     for hook, starred in (("ops", False), ("ops-live", True)):
-        text = " ".join(cited(Study(figure), "fig-x", chosen={"hook": hook}).split())
-        assert (said.HYPOTHETICAL in text) == starred and "In part hypothetical" not in text
-    whole = cited(Study(dataclasses.replace(figure, answer=lambda _: "It adds.")), "fig-x")
+        text = " ".join(citation(Study(figure), "fig-x", chosen={"hook": hook}).split())
+        assert (phrases.HYPOTHETICAL in text) == starred and "In part hypothetical" not in text
+    whole = citation(Study(dataclasses.replace(figure, answer=lambda _: "It adds.")), "fig-x")
     assert "In part hypothetical: no kernel has it." in " ".join(whole.split()), "no star is explained where none is"
 
 
@@ -265,7 +265,7 @@ def check_choices(name):
     table = figure.table(frame)
     figure = dataclasses.replace(figure, table=lambda _: table.copy())  # made once, not for each value
     for what in set(CHOICES) & set(map(str, table.columns)):
-        for value in dict.fromkeys(table[what].astype(str).str.removesuffix(said.MARK)):
+        for value in dict.fromkeys(table[what].astype(str).str.removesuffix(phrases.MARK)):
             text = block(study, figure, frame, chosen={what: value})
             assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
 
@@ -280,7 +280,7 @@ def test_a_readers_own_figure_has_a_citation_without_a_link(monkeypatch):
     study = FIGURES["fig-counting"][0]
     own = Study(dataclasses.replace(find(study, "fig-counting"), id="fig-my-own"))
     own.rows = study.rows
-    text = cited(own, "fig-my-own")
+    text = citation(own, "fig-my-own")
     edition.current.cache_clear()
     assert "Link:" not in text and text.endswith("(not in a published edition)\n")
 
@@ -288,4 +288,4 @@ def test_a_readers_own_figure_has_a_citation_without_a_link(monkeypatch):
 def test_what_a_page_shows_is_what_the_command_prints(monkeypatch):
     monkeypatch.delenv("TRAMPLAB_GEN", raising=False)
     study, figure = FIGURES["fig-callbacks"]
-    assert show(study, figure.id).citation == cited(study, figure.id)
+    assert show(study, figure.id).citation == citation(study, figure.id)

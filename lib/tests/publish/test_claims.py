@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from support.complaints import refused
-from support.some_claims import IDS, JUDGED, SMALL, changed, whole
+from support.publish.some_claims import IDS, JUDGED, SMALL, changed, whole
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout
 from tramplab.publish.claims import claims, ledger, verdict
@@ -138,10 +138,10 @@ def test_an_unknown_claim_is_named_with_its_neighbours():
 
 def test_a_claim_names_the_module_that_judges_it():
     """In every module of the studies, whether or not anything here has imported it."""
-    folder = checkout() / "lib" / "tramplab" / "studies"
+    lib = checkout() / "lib"
     found = {
-        name: f"tramplab.studies.{path.parent.name}.{path.stem}"
-        for path in folder.glob("*/*.py")
+        name: ".".join(path.relative_to(lib).with_suffix("").parts)
+        for path in (lib / "tramplab" / "studies").rglob("*.py")
         for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
     }
     assert found == {c.id: c.judge for c in claims.read().values() if c.judge and not findings.of_claim(c.id)}

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from support.charts import FATES, fate_rows
+from support.publish.charts import FATES, fate_rows
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import heat_map
 from tramplab.publish.figures.figure import Figure

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from support.browser import TOC, Links
-from support.some_claims import IDS, JUDGED, changed, whole
+from support.plugins.browser import TOC, Links
+from support.publish.some_claims import IDS, JUDGED, changed, whole
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout, data_file
 from tramplab.publish.claims import claims, ledger, verdict

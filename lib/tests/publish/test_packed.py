@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.charts import EXAMPLES, example
+from support.publish.charts import EXAMPLES, example
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import Drawing
 from tramplab.publish.figures.chart.packed import changes, packed

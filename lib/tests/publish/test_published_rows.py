@@ -5,13 +5,16 @@ import re
 import pytest
 
 from support import ROOT
-from support.data import copied
+from support.base.data import copied
 from tramplab.base.errors import TramplabError
 from tramplab.publish import published
 from tramplab.studies.callops import timed
-from tramplab.studies.direct import contention, fprobe_since, kprobe_ways, single_attach
+from tramplab.studies.direct.contention import contention
+from tramplab.studies.direct.kprobe import kprobe_ways
+from tramplab.studies.direct.returns import fprobe_since
+from tramplab.studies.direct.single import single_attach
 from tramplab.studies.front import answers
-from tramplab.studies.returns.return_published import ROUNDS
+from tramplab.studies.returns.costs.return_published import ROUNDS
 from tramplab.studies.time import hackbench, published_call_ops, published_pairs
 from tramplab.studies.variants import thread_2019
 

@@ -11,7 +11,7 @@ from tramplab.base.errors import TramplabError
 from tramplab.publish.stepper.stepper import segments, step_of, stepper
 from tramplab.publish.stepper.walk_data import pack
 from tramplab.publish.stepper.walk_text import walk_text
-from tramplab.studies.variants import first_callback
+from tramplab.studies.variants.one_callback import first_callback
 
 WALK = {
     "isa": "arm64",

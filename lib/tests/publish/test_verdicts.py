@@ -5,10 +5,10 @@ import re
 import pandas as pd
 import pytest
 
-from support.some_claims import IDS, JUDGED
+from support.publish.some_claims import IDS, JUDGED
 from tramplab.publish.claims import claims, verdict
 from tramplab.publish.findings import findings
-from tramplab.studies.variants import backing_out, switching
+from tramplab.studies.variants.switching import backing_out, switching
 
 
 def tampered(sequence: str, ops: str | int, column: str, value: object, isa: str | None = None) -> pd.DataFrame:

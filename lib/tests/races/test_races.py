@@ -4,24 +4,25 @@ import functools
 
 import pytest
 
-from support import python_search
+from support.models import python_search
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.races import barriers as barrier
 from tramplab.races import schedule
-from tramplab.races.automaton import Automaton
 from tramplab.races.command import as_json
-from tramplab.races.executions import Executions
 from tramplab.races.explore import NOT_DECIDED, SAFE, UNSAFE, explore
-from tramplab.races.fetches import COHERENT, MODELS, STALE, TORN, Fetches
-from tramplab.races.locals import Local
-from tramplab.races.moments import moments
-from tramplab.races.rows import rows
-from tramplab.races.schemes import SCHEMES, scheme
-from tramplab.races.search import WRONG, search
-from tramplab.races.threads import Threads
-from tramplab.races.verdicts import FREED, LATE, MISSED, PAIR, PROPERTIES, STATE, TARGET
-from tramplab.races.verdicts import TORN as MIXED
+from tramplab.races.model.executions import Executions
+from tramplab.races.model.fetches import COHERENT, MODELS, STALE, TORN, Fetches
+from tramplab.races.model.locals import Local
+from tramplab.races.model.moments import moments
+from tramplab.races.model.threads import Threads
+from tramplab.races.model.verdicts import FREED, LATE, MISSED, PAIR, PROPERTIES, STATE, TARGET
+from tramplab.races.model.verdicts import TORN as MIXED
+from tramplab.races.schemes.schemes import SCHEMES, scheme
+from tramplab.races.search import search
+from tramplab.races.search.automaton import Automaton
+from tramplab.races.search.rows import rows
+from tramplab.races.search.search import WRONG
 
 #: Known to be bad: which property, and after how few steps.
 BAD = {

@@ -6,16 +6,16 @@ import functools
 import pytest
 
 from tramplab.base.errors import TramplabError
-from tramplab.races.cpu import Cpu, Executed
-from tramplab.races.executions import Executions
 from tramplab.races.explore import SAFE, explore
-from tramplab.races.fetches import COHERENT, Fetches
-from tramplab.races.judge import Judge
-from tramplab.races.locals import IDLE, Local
-from tramplab.races.moments import moments
-from tramplab.races.schemes import scheme
-from tramplab.races.threads import Threads
-from tramplab.races.verdicts import FREED, MISSED, STATE
+from tramplab.races.model.cpu import Cpu, Executed
+from tramplab.races.model.executions import Executions
+from tramplab.races.model.fetches import COHERENT, Fetches
+from tramplab.races.model.judge import Judge
+from tramplab.races.model.locals import IDLE, Local
+from tramplab.races.model.moments import moments
+from tramplab.races.model.threads import Threads
+from tramplab.races.model.verdicts import FREED, MISSED, STATE
+from tramplab.races.schemes.schemes import scheme
 
 #: A scheme of each ISA.
 ONE = {"x86_64": "x86_64-int3", "arm64": "arm64-call-ops", "riscv64": "riscv64-call-ops"}

@@ -12,15 +12,15 @@ import pytest
 
 from bench.spin import MODELS as PROMELA
 from bench.spin import Checker, missing
-from tramplab.races.automaton import Automaton
 from tramplab.races.barriers import barriers, numbers_of
-from tramplab.races.executions import Executions
 from tramplab.races.explore import SAFE, UNSAFE, explore
-from tramplab.races.fetches import COHERENT, MODELS, STALE, TORN, Fetches
-from tramplab.races.moments import moments
-from tramplab.races.schemes import SCHEMES, scheme
-from tramplab.races.threads import Threads
-from tramplab.races.verdicts import PROPERTIES, STATE
+from tramplab.races.model.executions import Executions
+from tramplab.races.model.fetches import COHERENT, MODELS, STALE, TORN, Fetches
+from tramplab.races.model.moments import moments
+from tramplab.races.model.threads import Threads
+from tramplab.races.model.verdicts import PROPERTIES, STATE
+from tramplab.races.schemes.schemes import SCHEMES, scheme
+from tramplab.races.search.automaton import Automaton
 
 #: Steps of a plan of which not all that can be violated is looked for under every model of fetches: it takes seconds.
 LONG = 80
@@ -85,7 +85,7 @@ def disagree(violated, whole, bad):
 
 
 def test_there_is_a_model_of_every_scheme():
-    assert {p.stem for p in PROMELA.glob("*.pml")} == set(SCHEMES)
+    assert {p.stem for p in PROMELA.rglob("*.pml")} == set(SCHEMES)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -13,19 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from support.children import children, ended, with_processes
+from support.base.children import children, ended, with_processes
+from support.base.without_workers import without_workers
 from support.complaints import complaint
-from support.without_workers import without_workers
 from tramplab import cli
 from tramplab.base import cache, state
 from tramplab.base.progress import Progress
-from tramplab.races import command, every
+from tramplab.races import command
 from tramplab.races.barriers import barriers, numbers_of
-from tramplab.races.every import Scenario, explored, scenarios
 from tramplab.races.explore import explore
-from tramplab.races.fetches import MODELS
-from tramplab.races.saved import Saved
-from tramplab.races.schemes import SCHEMES, scheme
+from tramplab.races.model.fetches import MODELS
+from tramplab.races.scenarios import every
+from tramplab.races.scenarios.every import Scenario, explored, scenarios
+from tramplab.races.scenarios.saved import Saved
+from tramplab.races.schemes.schemes import SCHEMES, scheme
 
 MOST = 1_000_000
 #: A scheme of twelve scenarios, of both verdicts, which take a second.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.call_trees import CALLED, FRAME
+from support.models.call_trees import CALLED, FRAME
 from tramplab import Fprobe, Kernel, Kretprobe, Ops, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns import MISSED, NOTHING, STACK, Bounds, StackEnded, Tasks, held, nest

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from support.mutants import Mutant, broken
+from support.mutants.mutants import Mutant, broken
 from tramplab import Bpf, Fgraph, Fprobe, Kernel, Kprobe, Kretprobe, Ops, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns.features import FEATURES, HARMS, NO, OUTCOMES, PART, REFUSED, YES, Cell, Stage, most_together, run
-from tramplab.studies.returns import nesting_told
+from tramplab.studies.returns.bounds import nesting_told
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds, get
 
 BUILDS = [build for isa in ISAS for build in builds(isa)]

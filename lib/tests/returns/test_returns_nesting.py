@@ -1,6 +1,6 @@
 """Which calls are seen returning when many are on their way at once: against a plain model of pools and shadow stacks
-(support/call_trees.py), in random trees of calls with jumps and with calls that are left without a return, of one task and of
-several by turns."""
+(support/models/call_trees.py), in random trees of calls with jumps and with calls that are left without a return, of one task and
+of several by turns."""
 
 import functools
 import random
@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 
-from support.call_trees import CALLED, ROOT, depths, ended, fill, guest, left_tree, model, now, probes, script, size, tree
-from support.seeds import drawn, seeds
+from support.models.call_trees import CALLED, ROOT, depths, ended, fill, guest, left_tree, model, now, probes, script, size, tree
+from support.plugins.seeds import drawn, seeds
 from tramplab import Kernel
 from tramplab.isa import ISAS
 from tramplab.lab import boot

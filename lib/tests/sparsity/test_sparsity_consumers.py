@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.register_lab import MASK, MODE, ROLES, WORD, few, lab, structures
+from support.models.register_lab import MASK, MODE, ROLES, WORD, few, lab, structures
 from tramplab import Kernel
 from tramplab.base.errors import TramplabError
 from tramplab.emulate.machine import COUNT
 from tramplab.isa import ISAS
-from tramplab.sparsity import fills
-from tramplab.sparsity.consumers import CONSUMERS, STARTS, read, slots
-from tramplab.sparsity.fields import FTRACE_REGS, PT_REGS, named, places
+from tramplab.sparsity.consumers.consumers import CONSUMERS, STARTS, read, slots
+from tramplab.sparsity.structures import fills
+from tramplab.sparsity.structures.fields import FTRACE_REGS, PT_REGS, named, places
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 both_kinds = pytest.mark.parametrize("kind", [PT_REGS, FTRACE_REGS])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.contexts import ISAS, by_name, contexts, elsewhere, place, saved
+from support.models.contexts import ISAS, by_name, contexts, elsewhere, place, saved
 from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Struct
 from tramplab.sparsity.context import PROGRAMS, Refused, Rewritten, layout, program, rewrite

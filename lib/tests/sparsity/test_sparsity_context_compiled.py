@@ -5,7 +5,7 @@ import random
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from support.contexts import ISAS, contexts, elsewhere, place, saved
+from support.models.contexts import ISAS, contexts, elsewhere, place, saved
 from tramplab.build.toolchain import run_tool
 from tramplab.sparsity.context import Refused, Rewritten, rewrite
 from tramplab.sparsity.context.arithmetic import signed

@@ -6,7 +6,7 @@ import struct
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from support.seeds import drawn, seeds
+from support.plugins.seeds import drawn, seeds
 from tramplab.base.errors import TramplabError
 from tramplab.build.toolchain import run_tool
 from tramplab.sparsity.context import helpers

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from support.contexts import contexts
-from support.seeds import drawn, seeds
+from support.models.contexts import contexts
+from support.plugins.seeds import drawn, seeds
 from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Struct
 from tramplab.sparsity.context import Refused, Rewritten, rewrite

@@ -7,11 +7,11 @@ import random
 import pytest
 from hypothesis import settings
 
-from support.register_lab import MASK, ROLES, WORD, lab
-from support.seeds import drawn, seeds
+from support.models.register_lab import MASK, ROLES, WORD, lab
+from support.plugins.seeds import drawn, seeds
 from tramplab.isa import ISAS
-from tramplab.sparsity.consumers import CONSUMERS, INSTRUCTIONS
-from tramplab.sparsity.fields import PT_REGS, places
+from tramplab.sparsity.consumers.consumers import CONSUMERS, INSTRUCTIONS
+from tramplab.sparsity.structures.fields import PT_REGS, places
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

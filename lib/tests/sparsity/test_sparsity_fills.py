@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from support.register_lab import MODE, ROLES, few, lab, structures
+from support.models.register_lab import MODE, ROLES, few, lab, structures
 from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
-from tramplab.sparsity import fills
-from tramplab.sparsity.consumers import STARTS, read
-from tramplab.sparsity.fields import FTRACE_REGS, PT_REGS
+from tramplab.sparsity.consumers.consumers import STARTS, read
+from tramplab.sparsity.structures import fills
+from tramplab.sparsity.structures.fields import FTRACE_REGS, PT_REGS
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

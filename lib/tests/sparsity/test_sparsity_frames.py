@@ -3,18 +3,18 @@
 import pytest
 from hypothesis import settings
 
-from support.seeds import drawn, seeds
+from support.plugins.seeds import drawn, seeds
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE, UNKNOWN, Sample, classify
-from tramplab.sparsity.frames import POISONS, SEEDS, frame
-from tramplab.sparsity.matrix import view_frame
-from tramplab.sparsity.program import program_frame
-from tramplab.sparsity.providers import PROVIDERS, of, provider
-from tramplab.sparsity.registers import register_of
-from tramplab.sparsity.views import views
+from tramplab.sparsity.consumers.matrix import view_frame
+from tramplab.sparsity.structures.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE, UNKNOWN, Sample, classify
+from tramplab.sparsity.structures.frames import POISONS, SEEDS, frame
+from tramplab.sparsity.structures.program import program_frame
+from tramplab.sparsity.structures.providers import PROVIDERS, of, provider
+from tramplab.sparsity.structures.registers import register_of
+from tramplab.sparsity.structures.views import views
 
 RELEASES = ("v6.1", "v6.12", "v7.2")
 KERNELS = [(isa, release) for isa in ISAS for release in RELEASES]

@@ -6,11 +6,11 @@ import pytest
 
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.sparsity.classify import GARBAGE as STALE
-from tramplab.sparsity.classify import TRUE
-from tramplab.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
-from tramplab.sparsity.registers import register_of
-from tramplab.sparsity.views import views
+from tramplab.sparsity.consumers.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
+from tramplab.sparsity.structures.classify import GARBAGE as STALE
+from tramplab.sparsity.structures.classify import TRUE
+from tramplab.sparsity.structures.registers import register_of
+from tramplab.sparsity.structures.views import views
 
 ENTRY = "ftrace_caller"
 

@@ -6,8 +6,8 @@ import pytest
 
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.sparsity.views import views
-from tramplab.sparsity.walks import CALLER, FUNCTION, walk
+from tramplab.sparsity.consumers.walks import CALLER, FUNCTION, walk
+from tramplab.sparsity.structures.views import views
 
 
 @functools.cache

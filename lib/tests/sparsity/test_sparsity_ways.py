@@ -8,15 +8,16 @@ import pytest
 from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.sparsity import fields, ways_convert, ways_priced, ways_served
-from tramplab.sparsity.classify import GARBAGE
-from tramplab.sparsity.frames import frame
-from tramplab.sparsity.matrix import NOT_ASKED, matrix
-from tramplab.sparsity.providers import provider
-from tramplab.sparsity.registers import register_of
-from tramplab.sparsity.views import PARTIAL, PERF, View
-from tramplab.sparsity.ways import COPY, CPU, IN_PLACE, LIGHT, READ, STACK, way, ways
-from tramplab.sparsity.ways import provider as handed
+from tramplab.sparsity.consumers.matrix import NOT_ASKED, matrix
+from tramplab.sparsity.structures import fields
+from tramplab.sparsity.structures.classify import GARBAGE
+from tramplab.sparsity.structures.frames import frame
+from tramplab.sparsity.structures.providers import provider
+from tramplab.sparsity.structures.registers import register_of
+from tramplab.sparsity.structures.views import PARTIAL, PERF, View
+from tramplab.sparsity.ways import ways_convert, ways_priced, ways_served
+from tramplab.sparsity.ways.ways import COPY, CPU, IN_PLACE, LIGHT, READ, STACK, way, ways
+from tramplab.sparsity.ways.ways import provider as handed
 from tramplab.trampolines.fprobe.handlers import links
 from tramplab.trampolines.fprobe.multi import program
 from tramplab.trampolines.fprobe.request import Fprobe

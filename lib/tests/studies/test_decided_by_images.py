@@ -8,9 +8,9 @@ import itertools
 import pytest
 
 from tramplab.studies.front import answers
-from tramplab.studies.returns import return_costs
-from tramplab.vmlinux.kept import saved
-from tramplab.vmlinux.run import beside
+from tramplab.studies.returns.costs import return_costs
+from tramplab.vmlinux.results import beside
+from tramplab.vmlinux.saved import saved
 
 ISAS = ("x86_64", "arm64", "riscv64")
 PARTS = ("site", "trampoline", "core")

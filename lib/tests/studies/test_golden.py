@@ -14,7 +14,8 @@ from tramplab.cli import expected_file, study_text
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
-from tramplab.studies.variants import callbacks, elsewhere, single_callback
+from tramplab.studies.variants.one_callback import single_callback
+from tramplab.studies.variants.switching import callbacks, elsewhere
 from tramplab.trampolines.plain import Ops
 
 

@@ -13,8 +13,8 @@ from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
 from tramplab.studies.kernels import claimed, jit, kernel_functions, kernel_hooks, real_kernels, what_is_faked
 from tramplab.vmlinux import hooks
-from tramplab.vmlinux.kept import saved
-from tramplab.vmlinux.run import beside
+from tramplab.vmlinux.results import beside
+from tramplab.vmlinux.saved import saved
 
 PLAIN = saved.comparable()
 

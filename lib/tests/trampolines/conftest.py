@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support import abi
-from support.abi_places import Place
-from support.mutants import Mutant, broken
+from support.abi import abi
+from support.abi.abi_places import Place
+from support.mutants.mutants import Mutant, broken
 from tramplab.base.cache import folder as cache_folder
 from tramplab.base.paths import sources
 from tramplab.emulate import elf

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 
-from support import abi, abi_places
-from support.abi import STATES
-from support.seeds import drawn, seeds
+from support.abi import abi, abi_places
+from support.abi.abi import STATES
+from support.plugins.seeds import drawn, seeds
 from tramplab import StepLimit, TramplabError
 from tramplab.isa import ISAS
 from tramplab.trampolines import saving

@@ -1,12 +1,12 @@
 """The list of ops, and the guard around one, in states that few calls meet: an ops that is a stub, has no function, or wants
-registers that were not saved. Each check fails on the mutants that name it (support/list_mutants.py).
+registers that were not saved. Each check fails on the mutants that name it (support/mutants/list_mutants.py).
 """
 
 import pytest
 
-from support import list_mutants
-from support.members import Struct, cpu, task
-from support.probed import Probes, booted, fails, place, probing
+from support.abi.members import Struct, cpu, task
+from support.abi.probed import Probes, booted, fails, place, probing
+from support.mutants import list_mutants
 from tramplab import Kernel, Ops
 
 #: With and without a trampoline for all registers; x86-64's tells a partly filled pt_regs from a full one.

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from support import abi, caller_mutants, proof, single_mutants, spoiled
-from support.abi import STATES
-from support.abi_places import Place
-from support.mutants import broken, copied
+from support import proof
+from support.abi import abi
+from support.abi.abi import STATES
+from support.abi.abi_places import Place
+from support.mutants import caller_mutants, single_mutants, spoiled
+from support.mutants.mutants import broken, copied
 from tramplab import GuestFault, StepLimit
 from tramplab.build.assemble import assemble
 from tramplab.isa import ISAS

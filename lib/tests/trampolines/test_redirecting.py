@@ -2,12 +2,12 @@
 
 import pytest
 
-from support import abi, abi_calls, abi_places
+from support.abi import abi, abi_calls, abi_places
 from tramplab import Bpf, Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.estimate.returnstack import replay
 from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
-from tramplab.studies.variants.patched_calls import CALLS, passed, result
+from tramplab.studies.variants.live_patching.patched_calls import CALLS, passed, result
 from tramplab.trampolines.plain.request import SETS_IP
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

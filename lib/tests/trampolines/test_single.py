@@ -5,17 +5,17 @@ import itertools
 
 import pytest
 
-from support import abi, abi_places
-from support.abi import STATES
-from support.mutants import broken
-from support.single_mutants import LOOKUP_MUTANTS
+from support.abi import abi, abi_places
+from support.abi.abi import STATES
+from support.mutants.mutants import broken
+from support.mutants.single_mutants import LOOKUP_MUTANTS
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.ftrace.ops import FL_DYNAMIC
 from tramplab.ftrace.steps import BYTE, Free, Sync, Wait, Write
-from tramplab.studies.direct import between
-from tramplab.studies.direct.between import CHANGES
-from tramplab.studies.direct.setups import setups
-from tramplab.studies.direct.single_order import FAR, NEAR, found
+from tramplab.studies.direct.single import during_plan
+from tramplab.studies.direct.single.during_plan import CHANGES
+from tramplab.studies.direct.single.setups import setups
+from tramplab.studies.direct.single.single_order import FAR, NEAR, found
 from tramplab.trampolines.single import WAYS
 
 WHERE = [(isa, way.name) for way in WAYS.values() for isa in way.isas]
@@ -184,8 +184,8 @@ def test_a_call_runs_the_old_or_the_new(setup, target):
 def test_a_table_that_is_published_before_it_is_written_is_seen(way):
     """With every write of the plan in any order, some call faults; what the pointer leads to must be written before it."""
     (setup,) = (s for s in SETUPS if (s.isa, s.way) == ("arm64", way))
-    kernel, steps = between._before(setup, "share", False)
-    ran, _ = between.ordered(kernel, steps, {"direct", "direct + ops"}, every=True)
+    kernel, steps = during_plan._before(setup, "share", False)
+    ran, _ = during_plan.ordered(kernel, steps, {"direct", "direct + ops"}, every=True)
     assert set(ran) > {"direct", "direct + ops"}
     writes = [s for s in steps if isinstance(s, Write)]
     assert any(w.granule == BYTE for w in writes)

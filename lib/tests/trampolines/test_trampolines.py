@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.abi_places import PLACES, Place
-from support.headers import HEADERS, SOURCES, BadHeader, defined, header_of, headers_in
-from support.mutants import Mutant
+from support.abi.abi_places import PLACES, Place
+from support.abi.headers import HEADERS, SOURCES, BadHeader, defined, header_of, headers_in
+from support.mutants.mutants import Mutant
 from tramplab import Direct, Kernel, Ops
 from tramplab.ftrace import releases
 from tramplab.ftrace.releases import parse

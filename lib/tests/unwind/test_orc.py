@@ -7,7 +7,7 @@ import functools
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from support import handmade
+from support.models import handmade
 from tramplab import Kernel
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace import releases

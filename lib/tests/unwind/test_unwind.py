@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import handmade
+from support.models import handmade
 from tramplab import Kernel, Ops
 from tramplab.base.errors import TramplabError
 from tramplab.base.width import INDENTED_WIDTH
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
-from tramplab.publish.said import MARK, marked
+from tramplab.publish.phrases import MARK, marked
 from tramplab.publish.table import text_table
-from tramplab.studies.variants import unwinding, unwound
+from tramplab.studies.variants.unwinding import unwinding, unwound
 from tramplab.unwind.unwind import (
     APART,
     BOTH,

@@ -12,8 +12,8 @@ from tramplab.base.width import WIDTH
 from tramplab.vmlinux import command
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.kept import saved
-from tramplab.vmlinux.run.result import added, machine_of
+from tramplab.vmlinux.results.result import added, machine_of
+from tramplab.vmlinux.saved import saved
 
 ONE = {p.isa: p for p in packages() if p.one}
 

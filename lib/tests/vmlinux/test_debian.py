@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support.browser import serve
 from support.complaints import complaint
-from support.debian import ARCHITECTURES, package
+from support.plugins.browser import serve
+from support.vmlinux.debian import ARCHITECTURES, package
 from tramplab import TramplabError
 from tramplab.base import cache
 from tramplab.vmlinux.debian import fetch as fetching

@@ -8,7 +8,7 @@ import yaml
 
 from support import ROOT
 from support.complaints import complaint
-from support.debian import ARCHITECTURES
+from support.vmlinux.debian import ARCHITECTURES
 from tramplab.isa import ISAS
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.debian.list import packages

@@ -13,7 +13,7 @@ from tramplab.trampolines.bpf import signature, trampolines
 from tramplab.trampolines.bpf.code import Text
 from tramplab.trampolines.bpf.shape import items
 from tramplab.vmlinux.jit import boot, compared, saved
-from tramplab.vmlinux.jit.forms import forms
+from tramplab.vmlinux.jit.instructions import forms
 
 KERNELS = saved.read()["kernels"]
 MADE = [(kernel, made) for kernel in KERNELS for made in kernel["trampolines"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.kernels import BASES
+from support.vmlinux.kernels import BASES
 from tramplab import cli
 from tramplab.base.errors import TramplabError
 from tramplab.emulate.image import Image, Origin, Segment, Symbol
@@ -18,14 +18,15 @@ from tramplab.vmlinux.booted import compiled, riscv64
 from tramplab.vmlinux.booted.text import Text
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.kept import store
 from tramplab.vmlinux.open.features import features
 from tramplab.vmlinux.open.image import Opened, open_image
-from tramplab.vmlinux.open.payload import unpack
-from tramplab.vmlinux.run import beside, layout, measure, races
-from tramplab.vmlinux.run import result as vmlinux_result
+from tramplab.vmlinux.open.unpacking.payload import unpack
+from tramplab.vmlinux.results import beside
+from tramplab.vmlinux.results import result as vmlinux_result
+from tramplab.vmlinux.results.result import result
+from tramplab.vmlinux.run import layout, measure, races
 from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
-from tramplab.vmlinux.run.result import result
+from tramplab.vmlinux.saved import store
 
 EVERY = {p.name: p for p in packages()}
 ONE = [p.name for p in packages() if p.one]

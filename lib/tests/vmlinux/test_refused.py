@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.containers import BODY, FLAT, MACHINES, PACKERS, RELOCATIONS, bzimage, elf, flat, zboot
-from support.payloads import opened, refused, sentence
+from support.vmlinux.containers import BODY, FLAT, MACHINES, PACKERS, RELOCATIONS, bzimage, elf, flat, zboot
+from support.vmlinux.payloads import opened, refused, sentence
 
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS
 ARM = flat("arm64")

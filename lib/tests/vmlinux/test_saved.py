@@ -5,13 +5,13 @@ import json
 import pytest
 
 from support import ROOT
-from tramplab.emulate.counts import COMPONENTS
+from tramplab.emulate.counting.counts import COMPONENTS
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.kept import recount, saved
-from tramplab.vmlinux.run import beside
-from tramplab.vmlinux.run.result import added
+from tramplab.vmlinux.results import beside
+from tramplab.vmlinux.results.result import added
+from tramplab.vmlinux.saved import recount, saved
 
 EVERY = saved.every()
 #: Hooks that images which could not be fetched since have not been counted with; those that are there have all.

@@ -8,8 +8,8 @@ import pytest
 
 from tramplab import TramplabError
 from tramplab.base.width import WIDTH
-from tramplab.vmlinux.kept import saved
-from tramplab.vmlinux.run import beside, differ, result, show
+from tramplab.vmlinux.results import beside, differ, result, show
+from tramplab.vmlinux.saved import saved
 
 EVERY = {r["package"]["name"]: r for r in saved.every()}
 NEW, OLD = EVERY["debian-7.2-arm64"], EVERY["debian-6.12-arm64"]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from tramplab.emulate.image import Segment, Symbol
 from tramplab.isa import ISAS
 from tramplab.isa.x86_64 import ENDBR64, NOP5
-from tramplab.vmlinux.kept.sizes import percentiles, traced
+from tramplab.vmlinux.saved.sizes import percentiles, traced
 
 BASE = 0xFFFFFFFF81000000
 CODE = bytes.fromhex("31c0c3")  # xor eax, eax; ret

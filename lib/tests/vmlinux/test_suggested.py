@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tramplab
-from support.programs import program
-from support.small_kernels import x86
+from support.vmlinux.programs import program
+from support.vmlinux.small_kernels import x86
 
 ROOT = Path(tramplab.__file__).parent
 #: Programs that change nothing of what a user gives to them: those of this package, and those that read no file by its name.

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from support.containers import FLAT, MACHINES, PACKERS, RELOCATIONS, bzimage, elf, flat, zboot
-from support.payloads import opened, refused
-from support.programs import efi
+from support.vmlinux.containers import FLAT, MACHINES, PACKERS, RELOCATIONS, bzimage, elf, flat, zboot
+from support.vmlinux.payloads import opened, refused
+from support.vmlinux.programs import efi
 from tramplab.base.errors import TramplabError
-from tramplab.vmlinux.open.payload import unpack
+from tramplab.vmlinux.open.unpacking.payload import unpack
 
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS
 ARM = flat("arm64")

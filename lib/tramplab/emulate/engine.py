@@ -26,8 +26,8 @@ from unicorn.unicorn_py3.unicorn import uclib
 
 from ..base.errors import TramplabError, unknown
 from ..isa import Isa
-from .pages import Pages
-from .ram import Ram
+from .memory.pages import Pages
+from .memory.ram import Ram
 
 #: The smallest unit of memory that can be mapped, in bytes.
 PAGE = 4096

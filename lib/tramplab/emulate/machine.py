@@ -11,11 +11,11 @@ import numpy as np
 from ..base.arguments import whole
 from ..base.errors import Recursion, TramplabError, unknown
 from . import decode, recursion, trouble
-from .counters import Tally
+from .counting.counters import Tally
+from .counting.meter import CMeter, library
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
-from .memory import Area, Memory
-from .meter import CMeter, library
+from .memory.memory import Area, Memory
 from .traps import Vector
 from .traps.taking import Traps
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.errors import TramplabError
 from . import trouble
-from .counters import INSTRUCTION, STORE
+from .counting.counters import INSTRUCTION, STORE
 from .machine import RECORD, Machine
 
 LONGEST = 5_000  # steps: a walk is for reading

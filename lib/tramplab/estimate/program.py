@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..base.errors import TramplabError
+from ..emulate.counting.trace import Issued
 from ..emulate.decode import Instruction
-from ..emulate.trace import Issued
 from ..isa import Isa
 from ..lab.call import RecordedCall
 from .operations import ALU, BRANCH, CONSTANT, FLAGS, Operation, arm64, riscv64, x86_64

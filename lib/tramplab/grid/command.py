@@ -13,7 +13,7 @@ from ..base.progress import Progress
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
-from . import cells, kept, rows
+from . import cached, cells, rows
 from .cells import Unit
 from .rows import Answer
 
@@ -46,10 +46,10 @@ def grid(args: argparse.Namespace) -> None:
     )
     where = workers.chosen(args)
     write = destination(args.out)
-    now = kept.state()
-    store = kept.Kept(now)
+    now = cached.state()
+    store = cached.Cached(now)
     rows = _all(units, store, where, None if args.quiet else sys.stderr)
-    if kept.state() != now:
+    if cached.state() != now:
         raise TramplabError("the sources were changed while the grid was running; run it again.")
     write(as_csv(units, rows))
     sys.stdout.flush()
@@ -68,7 +68,7 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
     return "".join(",".join(map(str, line)) + "\n" for line in lines)
 
 
-def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
+def _all(units: list[Unit], store: cached.Cached, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
     finished = {u: unit_rows for u, unit_rows in loaded if unit_rows}

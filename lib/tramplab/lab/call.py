@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..emulate.counting.trace import Issued, Recording
 from ..emulate.decode import Instruction
-from ..emulate.trace import Issued, Recording
 from ..isa import Isa
 from .run import Run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..base.arguments import whole
 from ..base.errors import TramplabError
-from ..emulate.counts import COMPONENTS
+from ..emulate.counting.counts import COMPONENTS
 from ..ftrace.releases import LATEST
 from . import hooks
 from .kernel import Kernel

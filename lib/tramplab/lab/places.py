@@ -9,7 +9,7 @@ from ..base.errors import TramplabError
 from ..emulate.engine import PAGE
 from ..emulate.image import Image
 from ..emulate.machine import Places
-from ..emulate.memory import Area
+from ..emulate.memory.memory import Area
 from ..emulate.traps import Vector
 
 STACK_SIZE = 4 * PAGE

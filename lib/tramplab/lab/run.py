@@ -8,9 +8,9 @@ import numpy as np
 
 from ..base.arguments import whole
 from ..base.errors import TramplabError
-from ..emulate import counts as _counts
-from ..emulate import trace as _trace
-from ..emulate.counts import Counts, RunCounts
+from ..emulate.counting import counts as _counts
+from ..emulate.counting import trace as _trace
+from ..emulate.counting.counts import Counts, RunCounts
 from ..emulate.decode import Instruction
 from ..emulate.machine import RawRun
 from .reading.listing import listing

@@ -20,7 +20,7 @@ from ..estimate.measure import hook_estimate
 from ..ftrace.releases import LATEST
 from ..lab import hooks
 from .agreement import NEEDED
-from .kept import HOOKS, SHAPES, own_file, renew
+from .cached import HOOKS, SHAPES, own_file, renew
 from .result import Result
 from .timing import ROUNDS, time_hooks, time_shapes
 from .windows import LONGEST, MOST

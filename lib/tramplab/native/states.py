@@ -18,7 +18,7 @@ from typing import Any
 from ..base.arguments import whole
 from ..base.errors import TramplabError
 from ..emulate.machine import RECORD
-from ..emulate.memory import differences
+from ..emulate.memory.memory import differences
 from ..isa import Isa
 from ..lab import hooks
 from ..lab.kernel import Kernel

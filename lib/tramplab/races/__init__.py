@@ -8,11 +8,13 @@ time, and judges them; explore() visits all states, finds the shortest schedule 
 from ..base import signatures
 
 #: Modules of which only constructors check types, since they are called for every instruction.
-INNER: tuple[str, ...] = ("automaton", "cpu", "executions", "fetches", "judge", "locals", "threads")
+INNER: tuple[str, ...] = (
+    "search.automaton", "model.cpu", "model.executions", "model.fetches", "model.judge", "model.locals", "model.threads"
+)
 signatures.hold(__name__, INNER)
 
 from .explore import Result, explore
-from .fetches import MODELS
+from .model.fetches import MODELS
 from .subject import Subject
 
 __all__ = ["MODELS", "Result", "Subject", "explore"]

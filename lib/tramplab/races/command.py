@@ -12,13 +12,14 @@ from pathlib import Path
 from ..base.arguments import typed, typed_seconds
 from ..base.errors import TramplabError, unknown
 from ..base.width import WIDTH
-from . import schedule, sweep
+from . import schedule
 from .barriers import barriers, numbers_of
-from .every import as_json
 from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, allowed, explore
-from .fetches import MODELS
-from .schemes import SCHEMES, Scheme, scheme
-from .search import LARGEST
+from .model.fetches import MODELS
+from .scenarios import sweep
+from .scenarios.every import as_json
+from .schemes.schemes import SCHEMES, Scheme, scheme
+from .search.search import LARGEST
 from .subject import Subject
 
 #: The exit status where nothing was decided.

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from ..base.arguments import seconds as span
 from ..base.arguments import switch, whole, wholes
 from ..base.errors import TramplabError
-from .automaton import Automaton, Taken
-from .executions import Executions
-from .fetches import STALE, Fetches
-from .moments import moments
-from .rows import rows
-from .search import ALL_SEEN, LARGEST, MOST_THREADS, WRONG, search
+from .model.executions import Executions
+from .model.fetches import STALE, Fetches
+from .model.moments import moments
+from .model.threads import Threads
+from .model.verdicts import Violation
+from .search.automaton import Automaton, Taken
+from .search.rows import rows
+from .search.search import ALL_SEEN, LARGEST, MOST_THREADS, WRONG, search
 from .subject import Subject
-from .threads import Threads
-from .verdicts import Violation
 
 #: Threads, states and seconds, by default.
 THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0

@@ -11,9 +11,9 @@ from ..base.arguments import whole
 from ..base.width import WIDTH
 from ..emulate import decode
 from ..ftrace.steps import Free, Scope, Sync, Wait, Write
-from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
 from .explore import Result
-from .moments import resumes
+from .model.moments import resumes
+from .search.automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
 from .subject import FixUp, overlap
 
 #: Who takes a step.

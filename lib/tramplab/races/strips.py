@@ -13,10 +13,10 @@ from ..base.errors import TramplabError
 from ..emulate import decode
 from ..ftrace.steps import Write
 from ..lab.reading.wording import Wording
-from .automaton import CALLS, EXECUTES, PATCHES
 from .explore import Result
-from .locals import IDLE, Local
+from .model.locals import IDLE, Local
 from .schedule import PATCHER, THREAD, Line, lines
+from .search.automaton import CALLS, EXECUTES, PATCHES
 from .subject import overlap
 
 #: Both walks begin here, before anything has happened; then comes a milestone for each stretch of steps of one side.

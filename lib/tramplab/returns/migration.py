@@ -15,15 +15,15 @@ from ..ftrace.meant import kprobes_break
 from ..ftrace.ops import Request
 from ..isa import Isa
 from ..lab.kernel import Kernel
-from ..sparsity import frames
-from ..sparsity.classify import TRUE
-from ..sparsity.consumers import CONSUMERS
-from ..sparsity.fields import PT_REGS, WORD
-from ..sparsity.frames import FUNCTIONS, Seen, of_seed
-from ..sparsity.matrix import NOT_ASKED, RIGHT, Matrix, asked, of_samples
-from ..sparsity.providers import PROVIDERS, Provider
-from ..sparsity.registers import register_of
-from ..sparsity.views import ACCESSORS, DIRECT, PARTIAL, PERF, View
+from ..sparsity.consumers.consumers import CONSUMERS
+from ..sparsity.consumers.matrix import NOT_ASKED, RIGHT, Matrix, asked, of_samples
+from ..sparsity.structures import frames
+from ..sparsity.structures.classify import TRUE
+from ..sparsity.structures.fields import PT_REGS, WORD
+from ..sparsity.structures.frames import FUNCTIONS, Seen, of_seed
+from ..sparsity.structures.providers import PROVIDERS, Provider
+from ..sparsity.structures.registers import register_of
+from ..sparsity.structures.views import ACCESSORS, DIRECT, PARTIAL, PERF, View
 from ..trampolines.bpf import Bpf
 from ..trampolines.fprobe.request import Fprobe
 from ..trampolines.kprobe import Kretprobe

@@ -10,11 +10,11 @@ from ..base.errors import unknown
 from ..base.width import WIDTH
 from ..ftrace.releases import LATEST
 from ..lab.kernel import Kernel
-from .classify import KINDS
-from .consumers import CONSUMERS, consumer
-from .matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrices
-from .told import concluded, held, structure, words, wrapped
-from .views import View, views
+from .consumers.consumers import CONSUMERS, consumer
+from .consumers.matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrices
+from .consumers.report import concluded, held, structure, words, wrapped
+from .structures.classify import KINDS
+from .structures.views import View, views
 
 
 def add(sub: argparse._SubParsersAction) -> None:

@@ -1,7 +1,7 @@
 """One module per question: functions that return rows. Everything shown in the book is drawn from them.
 
-A folder per chapter, and a study is whichever module in one has what publish.figures.figure.Study says: found, not listed. Nothing
-is imported before it is asked for.
+A folder per argument, in it one per page that takes more than three modules. A study is whichever module in one has what
+publish.figures.figure.Study says: found, not listed. Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations

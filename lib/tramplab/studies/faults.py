@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..ftrace import releases
 from ..isa import ISAS
-from ..publish.said import isa_name
+from ..publish.phrases import isa_name
 
 #: Behind a number of a release in which kernels do not do what was counted.
 MARK = "!"

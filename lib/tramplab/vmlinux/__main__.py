@@ -9,12 +9,12 @@ from ..base.starting import start
 
 #: Subcommand -> the module that runs it.
 _PROGRAMS = {
-    "recount": "kept.recount",
-    "races": "kept.races_saved",
-    "frames": "kept.frames_saved",
-    "probes": "kept.probes_saved",
+    "recount": "saved.recount",
+    "races": "saved.races_saved",
+    "frames": "saved.frames_saved",
+    "probes": "saved.probes_saved",
     "jit": "jit.saved",
-    "sizes": "kept.sizes",
+    "sizes": "saved.sizes",
 }
 #: Subcommands with arguments of their own.
 _ASKING = ("recount", "sizes")

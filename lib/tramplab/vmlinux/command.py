@@ -19,10 +19,11 @@ from ..estimate.measure import estimated
 from ..lab.run import Run
 from . import hooks
 from .booted.mitigations import MITIGATIONS, NONE
-from .run import beside, differ, measure, show
+from .results import beside, differ, show
+from .results.result import machine_of, result
+from .run import measure
 from .run.machine import USUAL, RealMachine
 from .run.measure import Measured
-from .run.result import machine_of, result
 
 _DIFF = 3  # the word, and two images
 

@@ -1,7 +1,7 @@
 /*
  * Consumers of registers: each is handed a structure and draws one conclusion from it. lab_regs_NAME() reads a pt_regs, lab_fregs_NAME()
  * a ftrace_regs through its accessors. n: which argument, word or slot, or the instruction that is emulated. more: room for what is told
- * besides. They are called from outside only (sparsity/consumers.py), and lie behind all else, so that they move nothing.
+ * besides. They are called from outside only (sparsity/consumers/consumers.py), and lie behind all else, so that they move nothing.
  */
 #include "registers.h"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from ...base.width import WIDTH
-from ...emulate.trace import Issued
+from ...emulate.counting.trace import Issued
 
 _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 

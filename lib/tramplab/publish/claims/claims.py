@@ -14,7 +14,7 @@ from ...base.arguments import of_name
 from ...base.entries import Entry, Message, Text, checked
 from ...base.errors import TramplabError, unknown
 from ...base.paths import data_file
-from .. import said
+from .. import phrases
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
@@ -119,7 +119,7 @@ class Claim:
 
         def by(thread: Thread) -> str:
             known = [f"{did} by {mail.author}" for mail, did in mails if mail and (not several or mail in thread.mails)]
-            return ", ".join(known) or f"with {said.listed(thread.people)}"
+            return ", ".join(known) or f"with {phrases.listed(thread.people)}"
 
         return "; ".join(f"{t.title}, {t.date}, {by(t)}" for t in self.threads)
 

@@ -13,7 +13,7 @@ from ..cite import cite, permalinks
 from ..figures.show import Shown
 from ..findings import findings
 from . import verdict
-from .cited import NOT_JUDGED, citation
+from .citation import NOT_JUDGED, citation
 from .markup import SYMBOLS, box_html, entries_html, table_html
 from .verdict import Judged
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..cite import cite
 from ..figures.files import Files
 from . import verdict
-from .cited import NOT_JUDGED, citation
+from .citation import NOT_JUDGED, citation
 from .claims import DEPENDS, FAILS, HOLDS, PAGE, THEN, UNDECIDABLE
 from .verdict import Judged
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import TramplabError, unknown
 from ..findings import findings
 from ..findings.findings import Finding
-from ..said import listed
+from ..phrases import listed
 from ..table import require_columns
 from . import claims
 from .claims import BESIDES, DEPENDS, FAILS, HOLDS, KINDS, THEN, UNDECIDABLE, Claim

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ...base.arguments import of_name
 from ...base.errors import TramplabError
-from .. import said
+from .. import phrases
 from ..cite.cite import LAB
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def marks(hypothetical: bool, shown: str) -> str:
     >>> marks(True, "ops-live *  24"), marks(True, "ops  44"), marks(False, "ops  44")
     ('* hypothetical: no kernel has it.', 'In part hypothetical: no kernel has it.', '')
     """
-    if said.MARK in shown:
-        return said.HYPOTHETICAL
+    if phrases.MARK in shown:
+        return phrases.HYPOTHETICAL
     return "In part hypothetical: no kernel has it." if hypothetical else ""
 
 

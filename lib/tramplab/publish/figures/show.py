@@ -16,7 +16,7 @@ from ..estimates import beneath
 from ..findings import findings
 from ..findings import shown as finding_shown
 from ..table import text_table
-from .cited import block, stated
+from .citation import block, stated
 from .figure import Figure, Study, find
 from .files import Files
 from .fitted import fitted_table

@@ -7,9 +7,9 @@ from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf
 from ...trampolines.kprobe import Kprobe
 from ..nest import Nested, nest
+from .call_data import TREE, nested, pairs
 from .cell import HARMS, NO, PART, YES, Cell, of
 from .stage import WORD, Stage
-from .told import TREE, nested, pairs
 
 #: Calls that handlers make at most in one call: what still makes them then would never end.
 MOST = 6

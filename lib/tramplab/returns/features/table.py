@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...base.arguments import of_name
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
-from . import calls, leaving, told
+from . import call_data, calls, leaving
 from .cell import Cell
 from .stage import Stage
 
@@ -33,12 +33,12 @@ _ENDLESS = "A handler that calls the function never ends"
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
-        Feature("entry data", "hand a word from the entry of a call to its return", told.entry_data),
-        Feature("a page of data", "keep a page of data for a call", told.most_data),
-        Feature("arguments at exit", "tell the arguments at the return", told.arguments_at_exit),
-        Feature("value read", "tell the value", told.value_read),
-        Feature("value changed", "change the value", told.value_changed),
-        Feature("may decline", "decline a return at the entry", told.declines),
+        Feature("entry data", "hand a word from the entry of a call to its return", call_data.entry_data),
+        Feature("a page of data", "keep a page of data for a call", call_data.most_data),
+        Feature("arguments at exit", "tell the arguments at the return", call_data.arguments_at_exit),
+        Feature("value read", "tell the value", call_data.value_read),
+        Feature("value changed", "change the value", call_data.value_changed),
+        Feature("may decline", "decline a return at the entry", call_data.declines),
         Feature("same function nested", "follow a function that calls itself", calls.nesting),
         Feature("entry calls function", "see or count what its entry handler calls", calls.recursion_at_entry, _ENDLESS),
         Feature("exit calls function", "see or count what its exit handler calls", calls.recursion_at_exit, _ENDLESS),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...base.errors import unknown
 from ...build.dwarf import Struct
-from ..classify import CONSTANT, DERIVED, GARBAGE, TRUE
+from ..structures.classify import CONSTANT, DERIVED, GARBAGE, TRUE
 
 #: What a slot holds where it was found by running.
 VERDICTS = (TRUE, DERIVED, CONSTANT, GARBAGE)

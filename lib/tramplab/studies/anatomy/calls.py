@@ -12,8 +12,8 @@ from ...lab import hooks
 from ...lab.measure import run
 from ...publish.figures.chart import flame
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name
-from ..once import once
+from ...publish.phrases import isa_name
+from ..memo import once
 
 NAME = "anatomy"
 TITLE = "What the instructions of a hooked call are for"

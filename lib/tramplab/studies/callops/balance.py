@@ -9,10 +9,10 @@ from ...ftrace.releases import LATEST
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import listed
-from ..direct.reach_ranges import DEBIAN
-from ..direct.reach_ways import FAR, NEAR
-from ..once import once
+from ...publish.phrases import listed
+from ..direct.reach.reach_ranges import DEBIAN
+from ..direct.reach.reach_ways import FAR, NEAR
+from ..memo import once
 from ..variants import call_ops
 from . import barriers, branch_reach, direct_cases, dispatch, text_bytes
 

@@ -8,15 +8,15 @@ import pandas as pd
 
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import listed, marked
+from ...publish.phrases import listed, marked
 from ...races import explore
 from ...races.barriers import Barrier, barriers
-from ...races.executions import Executions
 from ...races.explore import SAFE, UNSAFE
-from ...races.schemes import SCHEMES
-from ...races.verdicts import MISSED
-from ..hypothetical import named
-from ..once import once
+from ...races.model.executions import Executions
+from ...races.model.verdicts import MISSED
+from ...races.schemes.schemes import SCHEMES
+from ..memo import once
+from ..shared.hypothetical import named
 from .patching import LIMITS, labelled
 
 NAME = "barriers"

@@ -12,13 +12,13 @@ from ...ftrace import addresses
 from ...ftrace.addresses import BPF, MODULES, Range
 from ...ftrace.releases import LATEST
 from ...isa.riscv64 import JAL_REACH
-from ...publish import said
+from ...publish import phrases
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ..direct.reach_kernels import kernels
-from ..direct.reach_ranges import DEBIAN, KASLR, MIB, Laid, laid_out, overlap, site_window
-from ..once import once
+from ..direct.reach.reach_kernels import kernels
+from ..direct.reach.reach_ranges import DEBIAN, KASLR, MIB, Laid, laid_out, overlap, site_window
+from ..memo import once
 
 NAME = "branch_reach"
 TITLE = "What one branch reaches of where a trampoline may lie"
@@ -137,7 +137,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _branch(isa: str, branch: str, hypothetical: bool) -> str:
-    return said.marked(f"{said.isa_name(isa)} {branch}", hypothetical)
+    return phrases.marked(f"{phrases.isa_name(isa)} {branch}", hypothetical)
 
 
 def percent(n: float) -> str:
@@ -154,7 +154,8 @@ def percent(n: float) -> str:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per branch and where the trampoline lies, a column per size of text in MiB."""
     data = frame[frame["kernel"] != DEBIAN]
-    data = data.assign(isa=data["isa"].map(said.isa_name), branch=list(map(said.marked, data["branch"], data["hypothetical"])))
+    marked = list(map(phrases.marked, data["branch"], data["hypothetical"]))
+    data = data.assign(isa=data["isa"].map(phrases.isa_name), branch=marked)
     data["cell"] = [percent(n) for n in data["reached"]]
     data["size"] = [f"{n:.0f}" for n in data["text"]]
     data["where"] = data["where"].replace(BPF, "BPF")
@@ -197,7 +198,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def answer(frame: pd.DataFrame) -> str:
     """What JAL and the lone JALR reach in Debian's kernels, which branches reach all in every size, and BL in the largest."""
     every = frame.groupby(["isa", "branch"], sort=False)["reached"].min()
-    all_of = said.listed(_branch(isa, branch, False) for (isa, branch), n in every.items() if n == 100)
+    all_of = phrases.listed(_branch(isa, branch, False) for (isa, branch), n in every.items() if n == 100)
     large = SIZES[-1]
     return (
         f"In Debian's riscv64 kernel of v6.12 a JAL would reach {_three(frame, JAL)}. Whatever the size, {all_of or 'no branch'} "
@@ -208,7 +209,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 def _three(frame: pd.DataFrame, branch: str) -> str:
     """What a branch reaches in Debian's kernel."""
-    return said.listed(f"{percent(_of(frame, branch, where))} % of {_words(where)}" for where in (TEXT, MODULES, BPF))
+    return phrases.listed(f"{percent(_of(frame, branch, where))} % of {_words(where)}" for where in (TEXT, MODULES, BPF))
 
 
 def _words(where: str) -> str:

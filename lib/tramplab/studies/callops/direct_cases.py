@@ -11,10 +11,10 @@ from ...ftrace import releases
 from ...isa import ISAS
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import listed, on_each
-from ..direct import reach_ways
-from ..direct.reach_ways import DIRECT, FAR, LIST, NEAR, SHARED, SITE, TARGET
-from ..once import once
+from ...publish.phrases import listed, on_each
+from ..direct.reach import reach_ways
+from ..direct.reach.reach_ways import DIRECT, FAR, LIST, NEAR, SHARED, SITE, TARGET
+from ..memo import once
 
 NAME = "direct_cases"
 TITLE = "The three cases of a direct call beside CALL_OPS"

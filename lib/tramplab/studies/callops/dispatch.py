@@ -14,10 +14,10 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, marked, on_each
+from ...publish.phrases import isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
-from ..growth import step
-from ..once import once
+from ..memo import once
+from ..shared.growth import step
 from ..time.published_call_ops import CALLBACK, FUNCTION, LIKE_SERIES, OTHER, SERIES, TABLES
 
 NAME = "dispatch"

@@ -14,9 +14,9 @@ from ...lab.run import Run
 from ...lab.view import Function
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import MARK, isa_name, listed, marked, on_each
+from ...publish.phrases import MARK, isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
-from ..once import once
+from ..memo import once
 
 NAME = "literals"
 TITLE = "Where the callsite's ops is, and what finds it"

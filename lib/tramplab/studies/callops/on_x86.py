@@ -14,9 +14,9 @@ from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import listed, marked
+from ...publish.phrases import listed, marked
 from ...trampolines.plain import Ops
-from ..once import once
+from ..memo import once
 
 NAME = "on_x86"
 TITLE = "CALL_OPS on x86-64, which no kernel has"

@@ -8,20 +8,20 @@ from ...isa import ISAS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed
+from ...publish.phrases import HYPOTHETICAL, isa_name, listed
 from ...races import explore
-from ...races.executions import Executions
 from ...races.explore import SAFE, THREADS
-from ...races.fetches import MODELS
-from ...races.schemes import SCHEMES
-from ...races.verdicts import FREED, LATE, MISSED, PAIR, STATE, TARGET, TORN
-from ..hypothetical import named
-from ..once import once
+from ...races.model.executions import Executions
+from ...races.model.fetches import MODELS
+from ...races.model.verdicts import FREED, LATE, MISSED, PAIR, STATE, TARGET, TORN
+from ...races.schemes.schemes import SCHEMES
+from ..memo import once
+from ..shared.hypothetical import named
 
 NAME = "patching"
 TITLE = "Patching schemes under every interleaving"
 UNITS = {"steps": "shortest", "states": "visited", "transitions": "visited"}
-#: What a schedule ends with -> its letter; the words are those of races/verdicts.py.
+#: What a schedule ends with -> its letter; the words are those of races/model/verdicts.py.
 LETTERS = {SAFE: "s", TARGET: "T", TORN: "M", PAIR: "P", FREED: "F", LATE: "L", MISSED: "N", STATE: "R"}
 #: Scheme -> what it is called where a reader meets it, beside its ISA.
 LABELS = {
@@ -63,7 +63,7 @@ def labelled(scheme: str) -> str:
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per scheme (races/schemes.py) and model of fetches, for three threads.
+    """One row per scheme (races/schemes/schemes.py) and model of fetches, for three threads.
 
     Columns: scheme, isa, release, hypothetical, fetch, worst (is it what a CPU may do there at worst, on a riscv64 with Ziccif?),
     outcome (SAFE, or the property that is violated), steps (of the shortest schedule that ends so, 0 where none does), states,

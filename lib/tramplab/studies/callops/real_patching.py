@@ -6,12 +6,12 @@ import pandas as pd
 
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import marked
-from ...races.fetches import MODELS
-from ...races.schemes import scheme
-from ...vmlinux.kept import races_saved
-from ..hypothetical import named
-from ..once import once
+from ...publish.phrases import marked
+from ...races.model.fetches import MODELS
+from ...races.schemes.schemes import scheme
+from ...vmlinux.saved import races_saved
+from ..memo import once
+from ..shared.hypothetical import named
 from . import patching
 
 NAME = "real_patching"

@@ -8,15 +8,15 @@ import pandas as pd
 
 from ...base.width import INDENTED_WIDTH
 from ...publish.figures.figure import Figure
-from ...publish.said import marked
+from ...publish.phrases import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...races import explore, schedule
 from ...races.explore import Result
-from ...races.fetches import COHERENT
+from ...races.model.fetches import COHERENT
 from ...races.schedule import PATCHER, THREAD
-from ...races.schemes import scheme
+from ...races.schemes.schemes import scheme
 from ...races.strips import START, strips
-from ..once import once
+from ..memo import once
 from .patching import LIMITS
 
 NAME = "schedules"

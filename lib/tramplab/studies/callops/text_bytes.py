@@ -7,10 +7,10 @@ import pandas as pd
 from ...build import corpus
 from ...build.corpus import Compiled
 from ...isa import ISAS
-from ...publish import said
+from ...publish import phrases
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ..once import once
+from ..memo import once
 from . import text_schemes
 from .text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PADDED, PAIR, PLAIN, SCHEMES, USUAL, Scheme
 
@@ -86,21 +86,21 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     plotted = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
     plotted["cause"] = plotted["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
     plotted["isa"] = [_build(r.isa, r.build) for r in plotted.itertuples()]
-    plotted["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in plotted.itertuples()]
+    plotted["scheme"] = [phrases.marked(r.scheme, r.hypothetical) for r in plotted.itertuples()]
     plotted = plotted[plotted.groupby("cause")["total"].transform("any")].reset_index(drop=True)
     plotted.attrs = {"units": {"each": "B per function"}}
     return plotted
 
 
 def _build(isa: str, build: str) -> str:
-    return " ".join(filter(None, (said.isa_name(isa), build)))
+    return " ".join(filter(None, (phrases.isa_name(isa), build)))
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per build and scheme: bytes per function by cause, what that is more than without sites, and more in percent of the
     text."""
     every = frame.assign(isa=[_build(r.isa, r.build) for r in frame.itertuples()])
-    every["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in frame.itertuples()]
+    every["scheme"] = [phrases.marked(r.scheme, r.hypothetical) for r in frame.itertuples()]
     lines = every[["isa", "scheme"]].drop_duplicates()
     each = every.pivot(index=["isa", "scheme"], columns="cause", values="each").reindex(pd.MultiIndex.from_frame(lines))
     whole = every.groupby(["isa", "scheme"], sort=False)["total"].sum()
@@ -161,14 +161,15 @@ def answer(frame: pd.DataFrame) -> str:
     parts = []
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
-        name = said.marked(said.isa_name(isa), bool(_hypothetical(frame, isa)))
+        name = phrases.marked(phrases.isa_name(isa), bool(_hypothetical(frame, isa)))
         parts.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
     long = more(frame, "riscv64", CALL_OPS, PAIR, LONG)
-    sites = said.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
+    sites = phrases.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {phrases.isa_name(isa)}" for isa, usual in BEFORE.items())
     return (
-        f"To each function CALL_OPS adds {said.listed(parts)}, in bytes on average, beside its site of {sites}. Without compressed "
-        f"instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site costs arm64 "
-        f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, but not behind a site."
+        f"To each function CALL_OPS adds {phrases.listed(parts)}, in bytes on average, beside its site of {sites}. Without "
+        f"compressed instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site "
+        f"costs arm64 {_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, "
+        "but not behind a site."
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from ...publish import said
+from ...publish import phrases
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...vmlinux.kept import saved
-from ..once import once
+from ...vmlinux.saved import saved
+from ..memo import once
 from . import text_bytes
 from .text_bytes import LITERAL, PADDING, SITE
 from .text_schemes import CALL_OPS
@@ -74,12 +74,12 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows that the chart has: of what is there, with the release and the mark in kernel."""
     plotted = frame[frame["percent"] > 0].copy()
     plotted["kernel"] = [_named(r) for r in plotted.itertuples()]
-    plotted["isa"] = plotted["isa"].map(said.isa_name)
+    plotted["isa"] = plotted["isa"].map(phrases.isa_name)
     return plotted.reset_index(drop=True)
 
 
 def _named(r: Any) -> str:
-    return said.marked(f"{r.release}{'' if r.kernel == BUILT else f', {r.kernel}'}", r.hypothetical)
+    return phrases.marked(f"{r.release}{'' if r.kernel == BUILT else f', {r.kernel}'}", r.hypothetical)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     wide = data.pivot(index=keys, columns="cause", values="percent")
     wide = wide.reindex(pd.MultiIndex.from_frame(data[keys].drop_duplicates()))[[SITE, LITERAL, PADDING]].reset_index()
     wide.columns.name = None
-    wide["isa"] = wide["isa"].map(said.isa_name)
+    wide["isa"] = wide["isa"].map(phrases.isa_name)
     for cause in (SITE, LITERAL, PADDING):
         wide[cause] = [f"{n:.1f}" for n in wide[cause]]
     wide["text"] = [f"{n:.1f}" for n in wide["text"]]
@@ -128,11 +128,11 @@ def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS takes of the text of each ISA's newest kernel, or would take, and what its sites take."""
     parts = []
     for isa, (release, kernel) in sorted(_newest(frame).items(), key=lambda item: item[1][1] == WITH):
-        name = said.marked(said.isa_name(isa), kernel == WITH)
+        name = phrases.marked(phrases.isa_name(isa), kernel == WITH)
         parts.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
     sites = frame[(frame["cause"] == SITE) & (frame["kernel"] == BUILT)]["percent"]
     return (
-        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(parts)}, alignment with it. Sites themselves take "
+        f"Of the text of Debian's kernels CALL_OPS takes {phrases.listed(parts)}, alignment with it. Sites themselves take "
         f"{sites.min():.1f} to {sites.max():.1f} %."
     )
 

@@ -11,8 +11,8 @@ from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import listed
-from ..once import once
+from ...publish.phrases import listed
+from ..memo import once
 from ..time.published_call_ops import TABLES, Table
 from . import dispatch
 from .dispatch import WITH, WITHOUT

@@ -10,10 +10,10 @@ from ...estimate.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.measure import run
-from ...publish import published, said
+from ...publish import phrases, published
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ..once import once
+from ..memo import once
 from ..time import saved_times
 
 NAME = "answers"
@@ -116,7 +116,7 @@ def body(frame: pd.DataFrame) -> Body:
     lines = []
     for case in CASES:
         some = frame[frame["case"] == case].set_index("isa")
-        cells = {said.isa_name(isa): _cell(some, isa, letters) for isa in ISAS}
+        cells = {phrases.isa_name(isa): _cell(some, isa, letters) for isa in ISAS}
         missed = [str(some["missed"][isa]) if isa in some.index else NONE for isa in ISAS]
         lines.append({"added to a call by": case, **cells, "returns missed": ", ".join(missed)})
     note = "; ".join(f"{letter}: {timed}" for timed, letter in letters.items())

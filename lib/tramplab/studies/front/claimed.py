@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...publish.claims import claims
-from ...publish.said import listed
+from ...publish.phrases import listed
 
 #: Verdict -> what so many claims do; "" is that of a claim which nothing judges.
 WORDS = {

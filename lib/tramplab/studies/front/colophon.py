@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...publish.cite import edition
-from ...publish.said import listed
+from ...publish.phrases import listed
 
 
 def made() -> str:

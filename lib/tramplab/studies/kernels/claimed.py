@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...publish.claims.verdict import Seen, in_kernels
-from ...publish.said import isa_name, listed, on_each
-from ...vmlinux.kept import saved
-from ...vmlinux.run.result import added
+from ...publish.phrases import isa_name, listed, on_each
+from ...vmlinux.results.result import added
+from ...vmlinux.saved import saved
 
 LIST, FENTRY = "ftrace_ops_list_func", "bpf-fentry"
 #: Instructions of a trampoline that the claim v1 calls ten, and two that we allow.

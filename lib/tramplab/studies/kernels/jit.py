@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...publish.said import isa_name
+from ...publish.phrases import isa_name
 from ...vmlinux.jit.compared import Row, compared
 
 

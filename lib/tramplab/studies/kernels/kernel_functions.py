@@ -6,12 +6,12 @@ from __future__ import annotations
 import pandas as pd
 
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name
-from ...vmlinux.kept import saved
+from ...publish.phrases import isa_name
 from ...vmlinux.open.image import TRAMPOLINES
-from ...vmlinux.run import beside
-from ...vmlinux.run.result import MADE
-from ..once import once
+from ...vmlinux.results import beside
+from ...vmlinux.results.result import MADE
+from ...vmlinux.saved import saved
+from ..memo import once
 from . import real_kernels
 
 NAME = "kernel_functions"

@@ -10,11 +10,11 @@ from ...base.width import WIDTH
 from ...isa import ISAS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, slug
+from ...publish.phrases import isa_name, listed, slug
 from ...vmlinux import hooks
-from ...vmlinux.kept import saved
-from ...vmlinux.run.result import added, made
-from ..once import once
+from ...vmlinux.results.result import added, made
+from ...vmlinux.saved import saved
+from ..memo import once
 
 NAME = "kernel_hooks"
 TITLE = "What hooks cost in Debian's kernels"

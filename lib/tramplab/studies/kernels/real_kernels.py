@@ -7,10 +7,10 @@ import pandas as pd
 from ...ftrace.facts import parse
 from ...publish.figures.chart import scatter
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed
-from ...vmlinux.kept import saved
-from ...vmlinux.run.beside import Pair, pairs
-from ..once import once
+from ...publish.phrases import isa_name, listed
+from ...vmlinux.results.beside import Pair, pairs
+from ...vmlinux.saved import saved
+from ..memo import once
 
 NAME = "real_kernels"
 TITLE = "The lab beside Debian's kernels"

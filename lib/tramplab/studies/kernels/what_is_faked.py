@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from ...base.width import WIDTH
-from ...publish.said import isa_name
-from ...vmlinux.kept import saved
-from ...vmlinux.run.show import notes
+from ...publish.phrases import isa_name
+from ...vmlinux.results.show import notes
+from ...vmlinux.saved import saved
 
 
 def patched() -> str:

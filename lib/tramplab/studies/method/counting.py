@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from ...build.assemble import assemble
-from ...emulate.counts import Counts
+from ...emulate.counting.counts import Counts
 from ...emulate.decode import known_accesses
 from ...emulate.machine import COUNT
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Figure
-from ..once import once
+from ..memo import once
 
 NAME = "counting"
 TITLE = "Ten instructions, counted"
@@ -19,7 +19,6 @@ TITLE = "Ten instructions, counted"
 WORDS = (5, 7, 9)
 OFFSET = 0x8000
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
-FIGURES = (Figure("fig-counting", "How often does each instruction run?"),)
 
 #: Sum the words of an array (first argument, length second), store the sum (third), and return it.
 EXAMPLES = {
@@ -92,6 +91,11 @@ def rows() -> pd.DataFrame:
     return frame
 
 
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: all of it."""
+    return frame
+
+
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
     """Numbers for the prose: words in the array, and per ISA the instructions of text and the executed ones."""
     values = {"words": len(WORDS)}
@@ -100,6 +104,4 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
     return values
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: all of it."""
-    return frame
+FIGURES = (Figure("fig-counting", "How often does each instruction run?"),)

@@ -14,9 +14,9 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.phrases import isa_name, listed, on_each, slug
 from ...returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
-from ..once import once
+from ..memo import once
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
 
 NAME = "return_features"

@@ -9,10 +9,10 @@ from ...isa import ISAS
 from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.phrases import isa_name, listed, on_each, slug
 from ...publish.table import pivot
-from ...vmlinux.kept import probes_saved
-from ..once import once
+from ...vmlinux.saved import probes_saved
+from ..memo import once
 from . import return_releases
 
 NAME = "return_left"

@@ -16,10 +16,10 @@ from ...publish.cite.cite import LAB
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each
-from ..once import once
-from . import migrated
-from .migrated import LOST, PROGRAM, SHIMMED, STAP
+from ...publish.phrases import isa_name, listed, on_each
+from ..memo import once
+from .migration import migrated
+from .migration.migrated import LOST, PROGRAM, SHIMMED, STAP
 
 NAME = "return_releases"
 TITLE = "Kretprobes and what could replace them, by release"

@@ -10,10 +10,10 @@ import pandas as pd
 from ...lab.reading.rest import rest
 from ...lab.reading.walk import walk
 from ...publish.figures.figure import Figure
-from ...publish.said import listed
+from ...publish.phrases import listed
 from ...publish.stepper.stepper import Notes, Stepper, stepper
-from ..once import once
-from ..stretches import golden, stretches  # noqa: F401 (part of a study)
+from ..memo import once
+from ..shared.milestones import golden, stretches  # noqa: F401 (part of a study)
 from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, get
 
 NAME = "return_steps"
@@ -101,7 +101,7 @@ def marks(whole: dict[str, Any]) -> dict[str, int]:
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per walk (in the column isa) and stretch between milestones; see stretches.py."""
+    """One row per walk (in the column isa) and stretch between milestones; see shared/milestones.py."""
     return stretches(walks())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from ...publish.figures.runs import Run, Runs
-from ...publish.said import slug
-from ...sparsity.matrix import GARBAGE, WRONG
-from ...sparsity.told import concluded, structure
+from ...publish.phrases import slug
+from ...sparsity.consumers.matrix import GARBAGE, WRONG
+from ...sparsity.consumers.report import concluded, structure
 
 #: Columns by which a run is found again. No release is among them: a run's address is that of the newest release's.
 NAMED_BY = ["isa", "provider", "way", "consumer"]

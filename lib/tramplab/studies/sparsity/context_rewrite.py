@@ -11,9 +11,8 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import listed, on_each
-from ...sparsity import fields
-from ...sparsity.classify import DERIVED, GARBAGE, TRUE
+from ...publish.phrases import listed, on_each
+from ...sparsity.consumers.matrix import full_set
 from ...sparsity.context import PROGRAMS, Layout, Refused, layout, rewrite
 from ...sparsity.context.layout import light_slots
 from ...sparsity.context.programs import renamed
@@ -32,12 +31,13 @@ from ...sparsity.context.refusal import (
     VARIABLE,
 )
 from ...sparsity.context.run import CONTEXT, run
-from ...sparsity.fields import FTRACE_REGS, PT_REGS
-from ...sparsity.frames import frame as frame_of
-from ...sparsity.frames import watched
-from ...sparsity.matrix import full_set
-from ...sparsity.providers import provider
-from ..once import once
+from ...sparsity.structures import fields
+from ...sparsity.structures.classify import DERIVED, GARBAGE, TRUE
+from ...sparsity.structures.fields import FTRACE_REGS, PT_REGS
+from ...sparsity.structures.frames import frame as frame_of
+from ...sparsity.structures.frames import watched
+from ...sparsity.structures.providers import provider
+from ..memo import once
 
 NAME = "context_rewrite"
 TITLE = "BPF programs on a light structure, rewritten or refused"

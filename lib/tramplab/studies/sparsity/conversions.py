@@ -10,11 +10,11 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
-from ...sparsity.ways import COPY, IN_PLACE, STACK
-from ...sparsity.ways_convert import CHAIN, CONVERSIONS, convert
-from ..hypothetical import named
-from ..once import once
+from ...publish.phrases import HYPOTHETICAL, isa_name, marked, on_each
+from ...sparsity.ways.ways import COPY, IN_PLACE, STACK
+from ...sparsity.ways.ways_convert import CHAIN, CONVERSIONS, convert
+from ..memo import once
+from ..shared.hypothetical import named
 from . import kprobe_multi
 
 NAME = "ways_conversions"

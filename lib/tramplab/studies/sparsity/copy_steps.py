@@ -9,21 +9,21 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.reading.walk import walk
 from ...publish.figures.figure import Figure
-from ...publish.said import on_each
+from ...publish.phrases import on_each
 from ...publish.stepper.stepper import Notes, Stepper, stepper
-from ...sparsity import fills
-from ...sparsity.fields import PT_REGS, WORD, places
-from ...sparsity.frames import watched
-from ...sparsity.providers import provider
-from ...sparsity.registers import register_of
+from ...sparsity.structures import fills
+from ...sparsity.structures.fields import PT_REGS, WORD, places
+from ...sparsity.structures.frames import watched
+from ...sparsity.structures.providers import provider
+from ...sparsity.structures.registers import register_of
 from ...trampolines.fprobe import Fprobe
-from ..once import once
-from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a study)
+from ..memo import once
+from ..shared.milestones import golden, numbers, stretches  # noqa: F401 (part of a study)
 
 NAME = "copy_steps"
 TITLE = "From ftrace_regs to pt_regs, step by step"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
-#: The newest release's way to a pt_regs for a program of kprobe_multi (sparsity/ways.py).
+#: The newest release's way to a pt_regs for a program of kprobe_multi (sparsity/ways/ways.py).
 MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
 
 #: Step -> its note; see publish/stepper/stepper.py.
@@ -53,7 +53,7 @@ def walks() -> list[dict]:
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA and stretch between milestones; see stretches.py."""
+    """One row per ISA and stretch between milestones; see shared/milestones.py."""
     return stretches(walks())
 
 

@@ -11,11 +11,11 @@ from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
-from ...sparsity import ways_priced
-from ...sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
-from ..hypothetical import named
-from ..once import once
+from ...publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...sparsity.ways import ways_priced
+from ...sparsity.ways.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
+from ..memo import once
+from ..shared.hypothetical import named
 from .ways import SAVING
 
 NAME = "ways_share"

@@ -12,14 +12,14 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import listed
-from ...sparsity import fields
-from ...sparsity.classify import GARBAGE, KINDS, Slot
-from ...sparsity.frames import frame as frame_of
-from ...sparsity.providers import PROVIDERS
-from ...vmlinux.kept import frames_saved, saved
-from ...vmlinux.run import beside
-from ..once import once
+from ...publish.phrases import listed
+from ...sparsity.structures import fields
+from ...sparsity.structures.classify import GARBAGE, KINDS, Slot
+from ...sparsity.structures.frames import frame as frame_of
+from ...sparsity.structures.providers import PROVIDERS
+from ...vmlinux.results import beside
+from ...vmlinux.saved import frames_saved, saved
+from ..memo import once
 from .register_frames import ABSENT
 
 NAME = "real_frames"
@@ -35,7 +35,7 @@ def rows() -> pd.DataFrame:
 
     Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
     lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
-    lab_kind, lab_rule (kinds: sparsity/classify.py, and "no slot"), same.
+    lab_kind, lab_rule (kinds: sparsity/structures/classify.py, and "no slot"), same.
     """
     shown = {p.name for p in frames_saved.wanted() if p.release in releases.shown()}
     records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in shown for row in _kernel(kernel)]

@@ -11,13 +11,13 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each, slug
-from ...sparsity.consumers import CONSUMERS
-from ...sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
-from ...sparsity.told import held, words
-from ...sparsity.views import ACCESSORS, DIRECT, PARTIAL, views
-from ..once import once
-from ..variants.register_map import in_short
+from ...publish.phrases import isa_name, listed, on_each, slug
+from ...sparsity.consumers.consumers import CONSUMERS
+from ...sparsity.consumers.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
+from ...sparsity.consumers.report import held, words
+from ...sparsity.structures.views import ACCESSORS, DIRECT, PARTIAL, views
+from ..memo import once
+from ..variants.one_callback.register_map import in_short
 from . import consumer_runs
 
 NAME = "register_consumers"
@@ -39,7 +39,7 @@ STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release of RELEASES, view (sparsity/views.py) and consumer (sparsity/consumers.py).
+    """One row per ISA, release of RELEASES, view (sparsity/structures/views.py) and consumer (sparsity/consumers/consumers.py).
 
     Columns: isa, release, provider, way, view, struct (that the consumer reads), size (of it, in bytes), consumer, outcome (one of
     LETTERS), said, should (one answer, and the one that a full set would have given; hexadecimal, "fault" where there was none),

@@ -11,16 +11,16 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each, slug
-from ...sparsity import program, state
-from ...sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
-from ...sparsity.frames import frame as frame_of
-from ...sparsity.matrix import view_frame
-from ...sparsity.providers import of
-from ...sparsity.registers import register_of
-from ...sparsity.views import PARTIAL, PERF, views
-from ..once import once
-from ..variants.register_map import in_short
+from ...publish.phrases import isa_name, listed, on_each, slug
+from ...sparsity.consumers.matrix import view_frame
+from ...sparsity.structures import program, state
+from ...sparsity.structures.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
+from ...sparsity.structures.frames import frame as frame_of
+from ...sparsity.structures.providers import of
+from ...sparsity.structures.registers import register_of
+from ...sparsity.structures.views import PARTIAL, PERF, views
+from ..memo import once
+from ..variants.one_callback.register_map import in_short
 
 NAME = "register_frames"
 TITLE = "The registers that each provider passes"
@@ -33,8 +33,8 @@ ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handl
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release shown, provider (sparsity/providers.py; also what is made of ftrace_caller's structure, and
-    a BPF trampoline), and slot of its structure, or register that the structure has no slot for.
+    """One row per ISA, release shown, provider (sparsity/structures/providers.py; also what is made of the structure that
+    ftrace_caller has, and a BPF trampoline), and slot of its structure, or register that the structure has no slot for.
 
     Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for
     the program counter, "" for none), kind (one of LETTERS), rule.

@@ -9,11 +9,11 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed
-from ...sparsity.matrix import GARBAGE
-from ...sparsity.views import ACCESSORS, PARTIAL, views
-from ...sparsity.walks import walk
-from ..once import once
+from ...publish.phrases import isa_name, listed
+from ...sparsity.consumers.matrix import GARBAGE
+from ...sparsity.consumers.walks import walk
+from ...sparsity.structures.views import ACCESSORS, PARTIAL, views
+from ..memo import once
 from . import register_consumers
 from .register_consumers import BREAKPOINT, CHAIN, ENTRY, RELEASES
 

@@ -13,15 +13,15 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
-from ...sparsity import ways_priced, ways_served
-from ...sparsity.matrix import GARBAGE, RIGHT, WRONG
-from ...sparsity.providers import provider
-from ...sparsity.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
-from ...sparsity.ways_priced import Price
-from ...sparsity.ways_served import LACKING
-from ..hypothetical import named
-from ..once import once
+from ...publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...sparsity.consumers.matrix import GARBAGE, RIGHT, WRONG
+from ...sparsity.structures.providers import provider
+from ...sparsity.ways import ways_priced, ways_served
+from ...sparsity.ways.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
+from ...sparsity.ways.ways_priced import Price
+from ...sparsity.ways.ways_served import LACKING
+from ..memo import once
+from ..shared.hypothetical import named
 
 NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"

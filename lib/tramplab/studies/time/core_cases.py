@@ -14,11 +14,11 @@ from ...estimate.cores import Core
 from ...estimate.cycles import BAND
 from ...estimate.judged import Case, Verdict, judge, summary
 from ...native import Result
-from ...native.kept import HOOKS, SHAPES, saved
+from ...native.cached import HOOKS, SHAPES, saved
 from ...publish.figures.figure import Figure
-from ...publish.said import listed
+from ...publish.phrases import listed
 from ...trampolines import shapes
-from ..once import once
+from ..memo import once
 from . import native_hooks, native_shapes, published_call_ops, published_pairs
 
 NAME = "core_cases"

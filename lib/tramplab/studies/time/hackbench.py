@@ -23,7 +23,7 @@ from ...lab.run import Run
 from ...publish import published
 from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
-from ..once import once
+from ..memo import once
 
 NAME = "hackbench"
 TITLE = "The hackbench runs of 2019, per redirected call"

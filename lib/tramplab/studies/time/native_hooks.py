@@ -16,12 +16,12 @@ from ...lab.hooks import hypothetical
 from ...lab.measure import run
 from ...native import Result
 from ...native.agreement import NEEDED, STEADY, WITHIN
-from ...native.kept import HOOKS, own, saved
+from ...native.cached import HOOKS, own, saved
 from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.said import UNTIMED, estimated, listed, marked
-from ..once import each, once
+from ...publish.phrases import UNTIMED, estimated, listed, marked
+from ..memo import each, once
 from . import native_machine
 
 NAME = "native_hooks"

@@ -12,8 +12,8 @@ from ...estimate import cores, judged
 from ...estimate.cores import Core
 from ...ftrace.releases import LATEST
 from ...native import Result, default_hooks
+from ...native.cached import HOOKS, saved
 from ...native.host import plain
-from ...native.kept import HOOKS, saved
 
 
 def core(result: Result) -> Core | None:

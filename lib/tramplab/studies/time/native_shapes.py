@@ -18,12 +18,12 @@ from ...estimate.returnstack import settled
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...native import Result
-from ...native.kept import SHAPES, own, saved
+from ...native.cached import SHAPES, own, saved
 from ...publish.figures.chart import Drawing, scatter
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
 from ...trampolines import shapes
-from ..once import each, once
+from ..memo import each, once
 from . import native_machine
 from .ranks import scaled_errors
 

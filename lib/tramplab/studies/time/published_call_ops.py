@@ -17,9 +17,9 @@ from ...lab.run import Run
 from ...publish import published
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
+from ...publish.phrases import estimated
 from ...trampolines.plain import Ops
-from ..once import once
+from ..memo import once
 
 NAME = "published_call_ops"
 TITLE = "Published times of CALL_OPS, and the lab's ratios"

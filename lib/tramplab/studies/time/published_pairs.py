@@ -16,8 +16,8 @@ from ...lab.run import Run
 from ...publish import published
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
-from ..once import once
+from ...publish.phrases import estimated
+from ..memo import once
 
 NAME = "published_pairs"
 TITLE = "Two hooks of one published table, and the lab's nearest to them"

@@ -13,8 +13,8 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.figure import Figure
 from ...trampolines import shapes
-from ..hypothetical import named
-from ..once import once
+from ..memo import once
+from ..shared.hypothetical import named
 
 NAME = "return_stack"
 TITLE = "Mispredicted returns of one call"
@@ -65,14 +65,6 @@ def _row(isa: str, release: str, hook: str, run: Run) -> dict[str, object]:
     }
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA and hook, mispredictions in the call and above it, a column per release: "0+0"."""
-    both = frame["own"].astype(str) + "+" + frame["outer"].astype(str)
-    data = named(frame.assign(both=both))
-    wide = data.pivot_table(index=["isa", "hook"], columns="release", values="both", aggfunc="first", sort=False)
-    return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
-
-
 def wrong(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of hooks that mispredict a return in any release; further callbacks are left out where they change nothing."""
     shown = frame[_key(frame).isin(set(_key(missed(frame))))]
@@ -99,6 +91,14 @@ def _key(frame: pd.DataFrame) -> pd.Series:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The lines of golden() that are not 0 throughout."""
     return golden(wrong(frame))
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per ISA and hook, mispredictions in the call and above it, a column per release: "0+0"."""
+    both = frame["own"].astype(str) + "+" + frame["outer"].astype(str)
+    data = named(frame.assign(both=both))
+    wide = data.pivot_table(index=["isa", "hook"], columns="release", values="both", aggfunc="first", sort=False)
+    return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ftrace.releases import LATEST
-from ...native.kept import HOOKS, saved
+from ...native.cached import HOOKS, saved
 from ...publish.figures.fitted import digits
-from ...publish.said import listed
+from ...publish.phrases import listed
 from . import native_machine
 
 #: What the saved machines are; a test holds it against what their files say.

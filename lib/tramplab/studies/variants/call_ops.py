@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...publish import said
+from ...publish import phrases
 from ...publish.figures.figure import Figure
-from ..once import once
+from ..memo import once
 from ..time import published_call_ops
 
 NAME = "call_ops"
@@ -100,9 +100,10 @@ def answer(frame: pd.DataFrame) -> str:
     """What becomes of one ops, whatever is elsewhere, and of two."""
     cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
     names = ("one ops, 10 elsewhere", "two ops", "one static ops")
-    instructions = said.on_each({str(isa): change(row, "instructions") for isa, row in cases["one ops"].iterrows()}, "instructions")
+    one = {str(isa): change(row, "instructions") for isa, row in cases["one ops"].iterrows()}
+    instructions = phrases.on_each(one, "instructions")
     changes = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
-    far, both, static = map(said.on_each, changes)
+    far, both, static = map(phrases.on_each, changes)
     k1 = change(cases["one ops"].loc["riscv64"], "ns")
     return (
         f"One dynamic ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another "

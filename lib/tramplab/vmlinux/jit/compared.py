@@ -22,7 +22,7 @@ from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
 from ...trampolines.bpf.trampolines import MODULES, pushes_saved
 from . import saved
-from .forms import Form, forms
+from .instructions import Form, forms
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from ...emulate import decode
 from ...isa import Isa
 from ..debian.fetch import content
 from ..debian.list import Package, packages
-from ..kept import store
-from ..open.btf import Btf
+from ..open.debuginfo.btf import Btf
 from ..run.machine import RealMachine
+from ..saved import store
 from . import boot
 
 FILE = "bpf-trampolines.json"

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ...base.errors import TramplabError
-from . import btf, kallsyms, relocate
-from .dwarf import FromDwarf
+from . import kallsyms, relocate
+from .debuginfo import btf
+from .debuginfo.dwarf import FromDwarf
+from .debuginfo.types import Types
 from .kallsyms import LONGEST
 from .parts import KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
-from .payload import Payload
 from .sections import NOBITS, RELA, Section, damaged, sections, segments
-from .types import Types
+from .unpacking.payload import Payload
 
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...base.errors import TramplabError
 from ...emulate.engine import PAGE
-from . import btf, kallsyms, relocate
+from . import kallsyms, relocate
+from .debuginfo import btf
 from .parts import KERNEL, LIMIT, Load, Parts, named, no_symbols, no_types, too_large
-from .payload import Payload
+from .unpacking.payload import Payload
 
 #: The link address is a multiple of this, and the offset that the header has.
 _ALIGN = 1 << 21

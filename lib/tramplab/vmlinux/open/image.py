@@ -15,11 +15,11 @@ from ...emulate.engine import PAGE
 from ...emulate.image import Image, Origin, Segment, Symbol
 from ...isa import Isa
 from . import elffile, flat
+from .debuginfo.types import Types
 from .missing import Members, absent
 from .opening import opening
 from .parts import BANNER, Load
-from .payload import Payload, unpack
-from .types import Types
+from .unpacking.payload import Payload, unpack
 
 #: Code that stands between a site and what it calls, by how its symbols begin.
 TRAMPOLINES = re.compile(

@@ -13,11 +13,13 @@ _MARGIN = 4  # characters more or less
 _MOST = 3
 
 
-def near(name: str, known: Iterable[str]) -> list[str]:
+def similar(name: str, known: Iterable[str]) -> list[str]:
     """Names that may have been meant: of the same words in another order, those that are longer by words, those spelled like it.
 
-    >>> near("tcp_connect_v4", ["tcp_connect", "tcp_v4_connect"]), near("sys_read", ["fb_sys_read", "__x64_sys_read", "sens_read"])
-    (['tcp_v4_connect', 'tcp_connect'], ['__x64_sys_read', 'fb_sys_read', 'sens_read'])
+    >>> similar("tcp_connect_v4", ["tcp_connect", "tcp_v4_connect"])
+    ['tcp_v4_connect', 'tcp_connect']
+    >>> similar("sys_read", ["fb_sys_read", "__x64_sys_read", "sens_read"])
+    ['__x64_sys_read', 'fb_sys_read', 'sens_read']
     """
     names = list(known)
     words = _words(name)
@@ -37,7 +39,7 @@ def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabEr
     >>> print(absent(Path("vmlinuz"), "symbol", "ftrace_calle", ["_text", "ftrace_caller"]))
     vmlinuz has no symbol 'ftrace_calle' (did you mean ftrace_caller?): give another name, or a kernel that has it.
     """
-    meant = near(name, known)
+    meant = similar(name, known)
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return TramplabError(f"{path} has no {what} {name!r}{hint}: give another name, or a kernel that has it.")
 

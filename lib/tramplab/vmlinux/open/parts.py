@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...base.errors import TramplabError
+from .debuginfo.types import Types
 from .kallsyms import Table
-from .types import Types
 
 #: (name, address, size in bytes or 0) of each symbol.
 Symbols: TypeAlias = list[tuple[str, int, int]]

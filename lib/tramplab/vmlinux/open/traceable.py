@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...base.errors import TramplabError
 from ...emulate.image import Symbol
 from .image import Opened
-from .missing import near
+from .missing import similar
 
 #: Text that nothing may trace, by how the symbols of its ends begin: noinstr functions, and the entries from user space.
 _NEVER = ("__noinstr_text", "__entry_text")
@@ -39,7 +39,7 @@ def untraced(opened: Opened, name: str, traceable: Callable[[Symbol], bool]) -> 
             f"{path} has no code of the name {name}, though its types know it: all calls of it are inlined, so trace one of the "
             f"callers."
         )
-    meant = near(name, (s.name for s in symbols.values() if traceable(s)))
+    meant = similar(name, (s.name for s in symbols.values() if traceable(s)))
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return TramplabError(f"{path} has no function {name!r}{hint}: {_DO}; those of modules are not in the image.")
 

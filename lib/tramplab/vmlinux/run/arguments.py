@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...emulate.engine import PAGE
-from ...emulate.memory import Area
+from ...emulate.memory.memory import Area
 from ...isa import Isa
 
 #: The first argument, and from register to register.

@@ -1,4 +1,4 @@
-"""The content of register structures on real kernels, found from samples as in the lab: sparsity/frames.py."""
+"""The content of register structures on real kernels, found from samples as in the lab: sparsity/structures/frames.py."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...base.errors import TramplabError
 from ...build.dwarf import Struct
 from ...isa import Isa
 from ...lab.view import Function
-from ...sparsity import fields, frames
-from ...sparsity.providers import ENTRY as AT_ENTRY
-from ...sparsity.providers import PROVIDERS, Provider
+from ...sparsity.structures import fields, frames
+from ...sparsity.structures.providers import ENTRY as AT_ENTRY
+from ...sparsity.structures.providers import PROVIDERS, Provider
 from ..hooks import HOOKS, breakpoints
 from ..hooks.handlers import ENTRY, RETURN
 from ..hooks.hook import Absent, require
-from ..open.types import Types
+from ..open.debuginfo.types import Types
 from .machine import FUNCTION, RealMachine
 
 #: Leaf functions of the kernel's own that are called by turns, so that no place in the text is the same in all samples.

@@ -10,7 +10,7 @@ from ...base.errors import TramplabError
 from ...emulate.engine import PAGE
 from ...emulate.image import Symbol
 from ...emulate.machine import RECORD, Machine, Places
-from ...emulate.memory import Area
+from ...emulate.memory.memory import Area
 from ...ftrace import arch
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Generated

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import TramplabError
-from ...emulate.counts import COMPONENTS
+from ...emulate.counting.counts import COMPONENTS
 from ...estimate import returnstack
 from ...lab.run import Run
 from ...trampolines.arguments import sizes

@@ -8,8 +8,8 @@ from ... import isa as isas
 from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...ftrace.releases import Features
-from ...races.play import Stage
-from ...races.schemes import SCHEMES, Scheme
+from ...races.schemes.play import Stage
+from ...races.schemes.schemes import SCHEMES, Scheme
 from ...races.subject import Subject
 from ..open.image import Opened, open_image
 from .machine import FUNCTION, RealMachine

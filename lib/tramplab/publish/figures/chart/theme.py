@@ -34,7 +34,8 @@ def colour(part: str, parts: list[str]) -> str:
     more of them than spare colours those of the components, which must then be absent. No two parts have the same colour:
     TramplabError for too many.
     """
-    named = COLOURS | CORE_COLOURS
+    every = COLOURS | CORE_COLOURS
+    named = every if every.keys() >= set(parts) else COLOURS
     if part in named:
         return variable(part, named[part])
     others = [name for name in parts if name not in named]

@@ -1,0 +1,230 @@
+"""The front page of the third argument: known relations of its rows, and verdicts that other rows change."""
+
+import math
+
+import pytest
+
+from tramplab import Kernel, Ops
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.publish import published
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
+from tramplab.publish.figures.figure import find
+from tramplab.publish.figures.show import show
+from tramplab.studies.callops import direct_cases, dispatch, literals, on_x86, timed
+from tramplab.studies.callops.dispatch import ELSEWHERE, HERE, WITH, WITHOUT
+from tramplab.studies.callops.on_x86 import CHANGES, COPIES, POINTER
+from tramplab.studies.time import published_call_ops
+from tramplab.studies.variants.switching import elsewhere
+
+#: Studies with something in them that no kernel has, and their figures that show it.
+HYPOTHETICAL = {
+    dispatch: ("fig-dispatch",),
+    literals: ("fig-literals", "fig-literals-code"),
+    on_x86: ("fig-x86-calls", "fig-x86-plans"),
+}
+
+
+@pytest.mark.parametrize("figure", [(study, name) for study, names in HYPOTHETICAL.items() for name in names], ids=lambda f: f[1])
+def test_what_no_kernel_has_is_marked(figure):
+    study, name = figure
+    shown = show(study, name, study.rows())
+    assert " *" in shown.text
+    assert "hypothetical: no kernel has it" in f"{find(study, name).limits} {shown.citation}"
+
+
+# -- the grid
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return dispatch.rows()
+
+
+def test_the_grid_has_the_cells_that_were_published(grid):
+    """And no others: of each table, before and after."""
+    cells = set(zip(grid["here"], grid["elsewhere"], strict=True))
+    for one in published_call_ops.TABLES:
+        ids = {name for name in published.read() if name.startswith(f"{one.ids}-before-") and "2ndrow" not in name}
+        there = {tuple(int(part[1:]) for part in name.split("-")[-3:-1]) for name in ids}
+        assert there <= cells, one.machine
+    assert (0, 200) in cells and (200, 0) in cells
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_with_call_ops_only_what_is_on_the_function_counts(grid, isa):
+    assert {dispatch.cell(grid, isa, WITH, *cell) for cell in ELSEWHERE} == {dispatch.cell(grid, isa, WITH, 1, 0)}
+    assert not grid.loc[grid["here"] == 0, "instructions"].any()
+    more = [dispatch.cell(grid, isa, WITH, *cell) for cell in HERE]
+    assert more == sorted(set(more)) and more[0] > 3 * dispatch.cell(grid, isa, WITH, 1, 0)
+
+
+@pytest.mark.parametrize("isa", ["arm64", "riscv64"])
+def test_without_it_each_ops_costs_its_test_wherever_it_is(grid, isa):
+    """The same as is seen on another function in the newest release, and less than one whose callback is called."""
+    here, there = dispatch.each(grid, isa, WITHOUT, HERE), dispatch.each(grid, isa, WITHOUT, ELSEWHERE)
+    assert there == elsewhere.each(elsewhere.rows(), isa, elsewhere.WITHOUT) and 0 < there < here
+    assert dispatch.cell(grid, isa, WITHOUT, 1, 200) == dispatch.cell(grid, isa, WITHOUT, 1, 0) + 200 * there
+
+
+def test_only_what_the_guest_has_no_room_for_is_computed(grid):
+    assert set(grid.loc[grid["computed"], "here"].where(grid["elsewhere"] == 0).dropna()) <= {200}
+    assert (grid["computed"] == ((grid["here"] == 200) | (grid["elsewhere"] == 200))).all()
+    assert not grid[grid["hypothetical"]].empty and set(grid[grid["hypothetical"]]["isa"]) == {"x86_64"}
+
+
+# -- beside the published tables
+
+
+@pytest.fixture(scope="module")
+def times():
+    return timed.rows()
+
+
+def test_every_table_is_a_multiple_of_its_own_reference(times):
+    for machine, part in times.groupby("machine"):
+        first = part[(part["built"] == WITH) & (part["here"] == 1) & (part["elsewhere"] == 0)].iloc[0]
+        assert first["published_ratio"] == first["instructions_ratio"] == 1, machine
+        wanted = part["published"] / first["published"]
+        assert all(math.isclose(a, b, abs_tol=0.005) for a, b in zip(wanted, part["published_ratio"], strict=True))
+
+
+def test_the_mistaken_row_repeats_the_one_above_and_is_not_drawn(times):
+    """Its total, as published, is larger than that of the row above."""
+    odd = times[times["mistaken"]]
+    assert [*zip(odd["machine"], odd["here"], odd["elsewhere"], strict=True)] == [("QEMU", 1, 2)]
+    above = published.get("riscv-callops-qemu-before-r1-i1-overhead")
+    assert odd["published"].iloc[0] == above.ns
+    drawn = timed.dumbbells(times)
+    assert not drawn[["mistaken", "odd"]].any(axis=None) and set(drawn["machine"]) == {"M1", "K1", "QEMU"}
+    assert {(1, 1), (1, 10)} < set(zip(drawn["here"], drawn["elsewhere"], strict=True))
+
+
+def test_steps_leave_out_what_is_wrong_in_a_table(times):
+    """Between 1/1 and 1/10 of QEMU's table lie nine ops, not eight; the M1's first step starts at 1/1."""
+    assert (1, 10) in timed.steps(times, "QEMU", WITHOUT, "elsewhere")
+    assert min(timed.steps(times, "M1", WITHOUT, "elsewhere")) == (1, 2)
+    k1 = timed.steps(times, "K1", WITHOUT, "elsewhere")
+    assert k1[0, 1] == 172 - 123 and k1[100, 200] == pytest.approx((15791 - 5038) / 100)
+
+
+# -- the VisionFive 2
+
+
+def test_r12_is_left_open_and_tells_how_the_times_grow(times):
+    assert timed.needed(times).kind == UNDECIDABLE and "43 to 108 ns" in timed.needed(times).because
+    even = times.copy()
+    k1 = (even["machine"] == "K1") & (even["built"] == WITHOUT) & (even["here"] == 1)
+    even.loc[k1, "published"] = 100 + 50 * even.loc[k1, "elsewhere"]
+    assert timed.needed(even).numbers["most"] < 108
+
+
+def test_the_answer_says_how_far_times_are_from_counts(times):
+    assert "times are 3.7 to 7.7 (M1), 0.8 to 1.9 (K1) and 0.5 to 0.8 (QEMU) times the counted instructions." in timed.answer(times)
+    alike = times.assign(published_ratio=times["instructions_ratio"])
+    assert "1.0 to 1.0 (M1), 1.0 to 1.0 (K1)" in timed.answer(alike)
+
+
+# -- where the ops is
+
+
+@pytest.fixture(scope="module")
+def found():
+    return literals.rows()
+
+
+@pytest.mark.parametrize("build", literals.BUILDS, ids=lambda b: f"{b.isa}-{b.built}")
+def test_the_ops_is_where_the_compiler_left_room(build):
+    """Beside every function of the image, as its symbol table has them: eight bytes before, and of nobody while nobody traces."""
+    kernel = Kernel(build.isa, releases.LATEST, **build.overrides)
+    nobody = kernel.image.address("ftrace_nop_ops")
+    for symbol in kernel.image.functions.values():
+        assert symbol.address % 8 == 0 and kernel.machine.read_u64(symbol.address - 8) == nobody, symbol.name
+    with kernel.attached(kernel.function("one_arg"), Ops()) as (ops,):
+        assert kernel.machine.read_u64(kernel.image.functions["one_arg"].address - 8) == ops.address
+
+
+def test_a_pad_moves_the_return_address_and_not_the_ops(found):
+    by = literals.images(found).set_index(["isa", "built"])
+    assert set(by["literal"]) == {"-8"}
+    for isa, pad in (("arm64", "BTI"), ("x86_64", "IBT")):
+        assert int(by.loc[(isa, pad), "behind"]) == int(by.loc[(isa, f"no {pad}"), "behind"]) + 4
+        assert by.loc[(isa, pad), "code"] == by.loc[(isa, f"no {pad}"), "code"]
+
+
+def test_the_load_is_the_last_instruction_that_finds_it(found):
+    for isa, part in literals.images(found).groupby("isa"):
+        texts = part["code"].iloc[0].split("\n")
+        assert "0x10(t0)" in texts[-1] if isa == "riscv64" else "[" in texts[-1]
+
+
+def test_r2_falls_with_another_distance_and_with_another_load(found):
+    assert literals.fixed_distance().kind == HOLDS
+    moved, unread, called = found.copy(), found.copy(), found.copy()
+    moved.loc[(moved["isa"] == "arm64") & (moved["built"] == "BTI"), "literal"] = -12
+    assert (literals.fixed_distance(moved).kind, literals.fixed_distance(moved).on) == (DEPENDS, "the ISA")
+    unread.loc[unread["function"] == "tail_call", "read"] = False
+    assert literals.fixed_distance(unread).kind == FAILS
+    called.loc[(called["isa"] == "riscv64") & (called["function"] == "no_args"), "right"] = False
+    assert literals.fixed_distance(called).kind == DEPENDS
+    only = found.copy()
+    only.loc[only["hypothetical"], "literal"] = 0
+    assert literals.fixed_distance(only).kind == HOLDS  # what no kernel has judges nothing
+
+
+# -- direct calls
+
+
+def test_r10_falls_where_a_case_goes_another_way():
+    frame = direct_cases.rows()
+    assert direct_cases.three_cases().kind == HOLDS
+    assert set(frame["isa"]) == {"arm64", "riscv64"} and set(frame["case"]) == set(direct_cases.EXPECTED)
+    stored = frame.copy()
+    stored.loc[(stored["isa"] == "arm64") & (stored["case"] == direct_cases.FAR), "stores"] = 1
+    assert (direct_cases.three_cases(stored).kind, direct_cases.three_cases(stored).on) == (DEPENDS, "the ISA")
+    for column, value in (("right", False), ("reached", False), ("places", [("site", "ftrace_caller")] * len(frame))):
+        assert direct_cases.three_cases(frame.assign(**{column: value})).kind == FAILS, column
+
+
+def test_far_is_what_the_ops_costs_before_anything_is_saved():
+    part = direct_cases.newest(direct_cases.rows()).set_index(["isa", "case"])
+    for isa in ("arm64", "riscv64"):
+        near, far = part.loc[(isa, direct_cases.NEAR)], part.loc[(isa, direct_cases.FAR)]
+        assert far["loads"] == 2 and not far["stores"] and near["loads"] == near["stores"] == 0  # the pointer, then its direct_call
+        assert far["instructions"] > near["instructions"]
+    assert set(part.loc["riscv64", "allocated"]) == {"far"}
+
+
+# -- x86-64
+
+
+@pytest.fixture(scope="module")
+def x86():
+    return on_x86.rows()
+
+
+def test_the_pointer_takes_a_load_and_two_instructions_for_the_copy(x86):
+    """Once a call, whatever is attached: a load of the ops becomes three instructions, one of them a load, and the call loads."""
+    for load in on_x86.LOADS:
+        more = {name: on_x86.get(x86, POINTER, load, name) - on_x86.get(x86, COPIES, load, name) for name in on_x86.CALLED}
+        assert (more["instructions"], more["stores"]) == (2, 0) and more["loads"] == 1, load
+    assert x86.loc[x86["what"].isin(on_x86.LOADS), "right"].all()
+
+
+def test_with_the_pointer_every_change_is_a_site_and_its_word(x86):
+    """Three writes under a breakpoint and the pointer; a wait more where the common function is set back."""
+    for change in CHANGES:
+        assert on_x86.get(x86, POINTER, change, "text") == 4 and on_x86.get(x86, POINTER, change, "cpus") in (3, 4), change
+        assert on_x86.get(x86, POINTER, change, "bytes") == 0
+        assert on_x86.get(x86, POINTER, change, "tasks") == on_x86.get(x86, COPIES, change, "tasks")
+    assert on_x86.get(x86, COPIES, CHANGES[1], "bytes") == 2 * on_x86.get(x86, COPIES, CHANGES[0], "bytes") > 0
+    assert on_x86.get(x86, COPIES, CHANGES[-1], "bytes") == 0
+
+
+def test_r11_is_left_open_and_tells_what_was_built(x86):
+    v = on_x86.of_interest(x86)
+    assert v.kind == UNDECIDABLE and "every result is right" in v.because and "13 waits" in v.because
+    assert "not every call is right" in on_x86.of_interest(x86.assign(right=False)).because
+    quicker = x86.copy()
+    quicker.loc[(quicker["what"] == "one ops") & (quicker["built"] == POINTER), "instructions"] -= 1
+    assert on_x86.of_interest(quicker).numbers["one ops, CALL_OPS *"] == v.numbers["one ops, CALL_OPS *"] - 1

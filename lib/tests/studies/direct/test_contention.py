@@ -1,0 +1,147 @@
+"""The studies of contention: known relations of their rows, what was published beside them, and a verdict that follows."""
+
+import itertools
+
+import pytest
+
+from tramplab.contention import POOLS
+from tramplab.isa import ISAS
+from tramplab.lab.kernel import Kernel
+from tramplab.publish import published
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.phrases import MARK
+from tramplab.studies.direct.contention import contended, contention, contention_misses, contention_schedules
+from tramplab.trampolines.fprobe import Fprobe
+
+STUDIES = (contention, contention_schedules, contention_misses)
+
+
+@pytest.fixture(scope="module")
+def main():
+    return contention.rows()
+
+
+@pytest.fixture(scope="module")
+def misses():
+    return contention_misses.rows()
+
+
+def test_there_are_as_many_operations_as_were_asked_for(main):
+    """200 000 in the first study alone; on every ISA and pool, with 1 to 64 CPUs and more than one seed."""
+    assert main["operations"].sum() > 200_000
+    assert set(main["cpus"]) == set(contention.CPUS) and main["cpus"].max() == 64 and main["seed"].nunique() > 1
+    assert len(main) == len(ISAS) * len(POOLS) * len(contention.CPUS) * len(contention.LOADS) * len(contention.SEEDS)
+
+
+def test_contention_grows_on_the_list_alone(main):
+    found = contention.means(main)
+    for (_, pool, _), part in found.groupby(["isa", "pool", "load"]):
+        if pool == "freelist":
+            assert list(part["cpus"]) == list(contention.CPUS)
+            assert part["retries"].is_monotonic_increasing and part["pair"].is_monotonic_increasing
+        else:
+            # the rings of two CPUs may lie in one line, and an exclusive store to one fails for a store to the other
+            assert part["pair"].max() < 1.03 * part["pair"].min() and part["retries"].max() < 0.2
+    of = found[(found["pool"] == "freelist") & (found["cpus"] > 1)].pivot(index=["isa", "cpus"], columns="load", values="pair")
+    assert (of[contention.ALONE] > of[contention.CALLS]).all()
+
+
+def test_what_lies_between_is_the_rest_of_a_hooked_call(main):
+    """With one CPU, a pair and what is outside of the pool are a whole call, as the lab's meter counts it."""
+    for isa in ISAS:
+        release, overrides = contended.KERNELS[isa]
+        kernel = Kernel(isa, release, meter="count", rethook="freelist", **overrides)
+        with kernel.attached(kernel.function("two_args"), Fprobe(entry=False, exit=True)):
+            whole = kernel.call("two_args", 1, 2).counts.total.instructions
+        row = contention.at(main, isa, "freelist", contention.CALLS, 1)
+        assert row["pair"] + row["elsewhere"] == whole and row["times"] == 1 and row["elsewhere"] > 4 * row["pair"]
+
+
+def test_what_was_published_is_as_it_stands_there():
+    """Throughput of all threads together, from the README of the series; time per operation and thread by hand."""
+    of = {name: published.get(f"x86-{name}thr").value for name in ("kretprobe-freelist-4", "kretprobe-freelist-96")}
+    assert list(of.values()) == [23_214_783, 4_113_405]
+    assert published.get("x86-rawqueue-freelist-16thr").value == 10_640_043
+    assert published.get("x86-rawqueue-objpool-16thr").value == 2_334_923_746
+    for load, pools in contention.PUBLISHED.items():
+        for pool, name in pools.items():
+            found = contention.measured(load, pool)
+            assert found[1] == 1 and set(found) <= set(contention.CPUS) and max(found) == 64
+            for threads, times in found.items():
+                one, many = (published.get(f"{name}-{n}thr") for n in (1, threads))
+                assert times == pytest.approx(threads * one.value / many.value) and many.commit == "4bbd93455659"
+    assert contention.measured(contention.CALLS, "objpool") == {}
+
+
+def test_the_verdict_follows_from_the_rows(main):
+    assert contention.slow().kind == contention.slow(main).kind == HOLDS
+    listed = main["pool"] == "freelist"
+
+    def told(where, column="pair", factor=0.05):
+        verdict = contention.slow(main.assign(**{column: main[column].where(~where, main[column] * factor)}))
+        return verdict.kind, verdict.on
+
+    many = main["cpus"] > 1
+    assert told(listed & many) == (FAILS, "")
+    assert told(listed & many & (main["isa"] == "arm64")) == (DEPENDS, "the ISA")
+    assert told(listed & many & (main["load"] == contention.CALLS)) == (DEPENDS, "what else the CPUs do")
+    assert told(listed & (main["cpus"] == 32)) == (DEPENDS, "the number of CPUs")
+    assert told((main["pool"] == "objpool") & many, factor=3) == (FAILS, "")  # it is contention, not the list
+    one, most = (contention.at(main, "riscv64", "freelist", contention.CALLS, cpus)["pair"] for cpus in (1, 64))
+    assert f"to {most / one:.1f} times on riscv64" in contention.slow(main).because
+
+
+def test_answers_follow_from_the_rows(main, misses):
+    retries = contention.FIGURES[0].answer
+    n = contention.numbers(main)
+    assert f"has {n['x86_64-freelist-64-retries']} failed attempts on x86-64" in retries(main)
+    doubled = main.assign(retries=2 * main["retries"])
+    assert retries(doubled) != retries(main)
+    scaling = contention.FIGURES[1].answer(main)
+    assert f"published for as many threads are {n['raw-64-published']} and {n['kretprobe-64-published']} times" in scaling
+    said = contention_misses.FIGURES[0].answer(misses)
+    assert "(2 deep and 1 deep + 1 asleep)" in said and "rings 0." in said
+    each = misses["case"] == contention_misses.EACH
+    worse = misses.assign(avoidable=misses["avoidable"] + (each & (misses["pool"] == "objpool")))
+    assert f"rings {len(ISAS) * len(contention_misses.CPUS)}." in contention_misses.FIGURES[0].answer(worse)
+
+
+def test_pools_miss_where_there_are_not_enough_nodes(misses):
+    of = misses.set_index(["isa", "pool", "cpus", "case"])
+    for (_, pool, _, case), row in of.iterrows():
+        if pool == "shadow":
+            assert (row["missed"] > 0) == (case == contention_misses.DEEP)
+        elif case in ("2 deep", "1 deep + 1 asleep"):
+            assert row["missed"] == 0
+        elif case == contention_misses.EMPTY:
+            assert row["missed"] == 100 and row["cost"] > 0
+        elif case == contention_misses.EACH and pool == "objpool":
+            assert row["missed"] == 0
+    each = misses[misses["case"] == contention_misses.EACH]
+    assert each[each["pool"] == "freelist"]["avoidable"].sum() > 0
+    cost = of["cost"].xs(contention_misses.EMPTY, level="case")
+    for isa in ISAS:
+        ring = {cpus: cost[isa, "objpool", cpus] for cpus in contention_misses.CPUS}
+        steps = {(ring[b] - ring[a]) / (b - a) for a, b in itertools.pairwise(ring)}
+        assert len(steps) == 1 and cost[isa, "freelist", 2] == cost[isa, "freelist", 32]
+
+
+def test_schedules_decide_and_turns_hardly_contend():
+    found = contention_schedules.means(contention_schedules.rows())
+    listed = found[found["pool"] == "freelist"].set_index(["isa", "schedule"])
+    for isa in ISAS:
+        retries = listed.loc[isa]["retries"]
+        assert retries["even"] > retries["drawn"] > retries["stalls"] > 10 * retries["turns"]
+        assert listed.loc[isa]["longest"]["drawn"] > 4 * listed.loc[isa]["pair"]["drawn"]
+    rings = found[(found["pool"] == "objpool") & (found["schedule"] == "even")]
+    assert (rings["fairness"] > 0.999).all() and (rings["least"] > 0.9).all()
+
+
+def test_shadow_stacks_are_marked_and_limits_say_what_this_is():
+    for study in STUDIES:
+        rows = study.rows()
+        assert (rows["hypothetical"] == (rows["pool"] == "shadow")).all()
+        for figure in study.FIGURES:
+            assert "algorithmic contention, no timing" in figure.limits
+            shown = figure.table(figure.rows(rows)).to_string()
+            assert (f"shadow{MARK}" in shown) and (figure.hypothetical or "cost" in figure.id)

@@ -1,0 +1,117 @@
+"""Arguments and returns of direct calls and fprobes: known relations of the rows, and verdicts that follow them."""
+
+import pytest
+
+from support.native import machines
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import FAILS, HOLDS
+from tramplab.publish.phrases import HYPOTHETICAL
+from tramplab.studies.direct.returns import fprobe_since, return_shapes, signatures, two_ways
+from tramplab.studies.direct.returns.return_shapes import POOL, STACK, TASK
+from tramplab.studies.time import saved_times
+
+
+@pytest.fixture(scope="module")
+def since():
+    return fprobe_since.rows()
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return return_shapes.rows()
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return signatures.rows()
+
+
+def test_parts_are_there_where_the_release_has_them(since):
+    """Return hooks up to v6.13, the graph tracer after that, and not for entries from v6.19 on."""
+    for (isa, event, release), part in since.groupby(["isa", "event", "release"]):
+        by, old = part.set_index("part")["instructions"], release in ("v6.9", "v6.12")
+        assert (by["return hook"] > 0) == (old and event == "return")
+        assert (by["graph tracer"] > 0) == (not old and (event == "return" or release == "v6.16"))
+        assert (by["list function"] > 0) == (isa == "riscv64" and release == "v6.9")
+        assert by["fprobe"] > 0 and by[fprobe_since.TRAMPOLINE] > 0
+
+
+def test_debian_stands_beside_where_it_has_fprobes(since):
+    """The whole hook is within 15 % of the kernel's."""
+    known = fprobe_since.totals(since).dropna(subset=["debian"])
+    assert set(zip(known["isa"], known["release"], strict=True)) == {("x86_64", "v6.12"), *((isa, "v7.2") for isa in ISAS)}
+    assert ((known["instructions"] - known["debian"]).abs() <= 0.15 * known["debian"]).all()
+
+
+def test_what_is_said_of_fprobe_since_follows_the_rows(since):
+    n = fprobe_since.numbers(since)
+    assert n["x86_64-return-v6-12-missed"] == "2+8" and n["x86_64-return-v7-2-missed"] == "2+0"
+    answer = fprobe_since.answer(since)
+    assert f"{n['arm64-entry-v6-16-added']} in v6.16 and {n['arm64-entry-v7-2-added']} in v7.2 on arm64" in answer
+    assert "mispredicted, too, by the hooks of x86-64 v6.12," in fprobe_since.answer(since)
+    assert "No way to see the return" in fprobe_since.answer(since.assign(outer=0))
+    speeds = fprobe_since.speeds().set_index(["round", "event"])["ratio"]
+    assert speeds["v11", "return"] == pytest.approx(4.754 / 3.518) and speeds["v11", "entry"] < 1 < speeds["v15", "entry"]
+
+
+def test_measured_cycles_stand_beside_the_fprobes_that_were_timed(since, monkeypatch):
+    made = {"quick": machines.result("x86_64", {"fprobe": 10.0, "fprobe-exit": 20.0}, unquiet=("fprobe",))}
+    monkeypatch.setattr(saved_times, "saved", lambda kind: made)
+    table = fprobe_since.table(since)
+    timed = table[table["quick"] != "-"]
+    assert timed[["isa", "event", "release", "quick"]].to_numpy().tolist() == [["x86_64", "return", "v7.2", "40.0"]]
+    assert "quick" not in fprobe_since.golden(since)
+    assert fprobe_since.answer(since).endswith("Measured on x86-64, an fprobe at the return in v7.2 adds 40.0 cycles on quick.")
+
+
+def test_arguments_wait_where_each_way_keeps_them(shapes):
+    known = return_shapes.whole(shapes).set_index(["isa", "way"])
+    for isa in ISAS:
+        assert known.loc[(isa, "direct"), "kept"] == STACK and not known.loc[(isa, "direct"), "hijacked"]
+        for way, place in (("fprobe, list", POOL), ("fprobe, rings", POOL), ("fprobe, stack", TASK)):
+            assert known.loc[(isa, way), "kept"] == place and known.loc[(isa, way), "hijacked"]
+    pool = shapes[shapes["place"] == POOL].set_index(["isa", "way"])["bytes"]
+    assert all((pool[isa, way] > 0) == (way in ("fprobe, list", "fprobe, rings")) for isa in ISAS for way in return_shapes.WAYS)
+
+
+def test_the_verdict_on_where_state_lives_follows_the_rows(shapes):
+    assert return_shapes.where_state_lives(shapes).kind == HOLDS
+    assert return_shapes.where_state_lives(shapes.assign(kept="nowhere", hijacked=False)).kind == FAILS
+    one = shapes.copy()
+    one.loc[(one["isa"] == "arm64"), "hijacked"] = True
+    assert str(return_shapes.where_state_lives(one)).startswith("depends")
+    assert HYPOTHETICAL.split(":")[0].strip("* ") in return_shapes.where_state_lives(shapes).because.lower()
+
+
+def test_the_verdict_on_signatures_follows_the_rows(entries):
+    assert signatures.not_the_same(entries).kind == HOLDS
+    same = entries.assign(holds=[f"{signatures.ARGUMENT} {n}" for n in entries["number"]])
+    assert signatures.not_the_same(same).kind == FAILS
+    some = entries.copy()
+    some.loc[(some["isa"] == "riscv64") & (some["entry"] == signatures.DIRECT), "holds"] = ""
+    assert str(signatures.not_the_same(some)) == "depends on the ISA"
+
+
+def test_a_callback_finds_every_argument_in_its_frame(entries):
+    frame = entries[entries["entry"] == signatures.CALLBACK]
+    assert frame["slot"].notna().all()
+    assert all(part["slot"].nunique() == len(part) for _, part in frame.groupby("isa"))
+
+
+def test_adapters_cost_as_much_for_each_argument():
+    frame = signatures.adapters()
+    for (isa, way), part in frame.groupby(["isa", "way"]):
+        steps = part["instructions"].diff().dropna()
+        assert (steps.iloc[1:] == steps.iloc[-1]).all(), (isa, way)
+        assert part["stores"].iloc[-1] >= part["arguments"].iloc[-1]
+    cost = signatures._most(frame)
+    assert all(cost[signatures.COPY][isa] > cost[signatures.FRAME][isa] for isa in ISAS)
+
+
+def test_both_walks_are_of_todays_arm64():
+    direct, fprobe = two_ways.walks()
+    assert direct["config"] == fprobe["config"] and (direct["isa"], fprobe["isa"]) == (two_ways.DIRECT, two_ways.FPROBE)
+    n = two_ways.numbers(two_ways.rows())
+    assert n["direct-all"] == len(direct["steps"]) and n["fprobe-all"] == len(fprobe["steps"])
+    assert "save" in direct["milestones"] and "fprobe_ftrace_entry" in {name for name, _ in fprobe["symbols"]}
+    assert all("lab_bpf_count" in {name for name, _ in one["symbols"]} for one in (direct, fprobe))

@@ -1,0 +1,191 @@
+"""What a kretprobe's users read under its replacement, what shims cost, and what is left of kprobes: rows, sentences, verdicts."""
+
+import pytest
+
+from support.mutants.mutants import Mutant, broken
+from support.plugins.seeds import drawn, seeds
+from tramplab import Kernel, TramplabError
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.returns import migration
+from tramplab.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
+from tramplab.sparsity.consumers.matrix import RIGHT
+from tramplab.studies.returns.costs import return_costs
+from tramplab.studies.returns.migration import kprobe_left, migrated, migrated_users, shims
+from tramplab.studies.returns.migration.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
+from tramplab.vmlinux.saved import saved
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+
+
+@pytest.fixture(scope="module")
+def fields():
+    return migrated.rows()
+
+
+@pytest.fixture(scope="module")
+def old():
+    return shims.rows()
+
+
+@pytest.fixture(scope="module")
+def left():
+    return kprobe_left.rows()
+
+
+def outcome(frame, isa, use, read):
+    return frame[(frame["isa"] == isa) & (frame["use"] == use) & (frame["read"] == read)]["outcome"].iloc[0]
+
+
+# --- Fields
+
+
+def test_what_is_told_is_what_the_trampolines_store(fields):
+    """Read from fgraph.S: x86-64's stores sp, and none of the three what functions keep; all have the value."""
+    for use in migrated.USES:
+        assert set(fields[(fields["use"] == use) & (fields["field"] == "value")]["outcome"]) == {SAME}
+        assert set(fields[(fields["use"] == use) & (fields["field"] == "kept")]["outcome"]) == {LOST}
+    assert [outcome(fields, isa, PROGRAM, "PT_REGS_SP") for isa in ISAS] == [SAME, SHIMMED, SHIMMED]
+    assert [outcome(fields, isa, EVENT, "$stack0") for isa in ISAS] == [SAME, SHIMMED, SHIMMED]
+    assert {outcome(fields, isa, EVENT, "%reg") for isa in ISAS} == {LOST}
+    assert outcome(fields, "riscv64", STAP, "user mode") == NEVER and outcome(fields, "arm64", STAP, "conditions") == LOST
+    assert all((part["outcome"] != SHIMMED).all() for _, part in fields[fields["use"] == TYPED].groupby("isa"))
+
+
+def test_sentences_and_numbers_follow_the_rows(fields):
+    n, said = migrated.numbers(fields), migrated.answer(fields)
+    asked = sum(n[f"arm64-kprobe_multi-{kind}"] for kind in ("same", "shim", "lost"))
+    assert f"{n['arm64-kprobe_multi-same']} of {asked} on arm64" in said
+    assert "otherwise on arm64 and riscv64" in said
+    assert "None of the registers that functions keep, but for the frame pointer, can be had" in said
+    assert "otherwise on no ISA" in migrated.answer(fields.assign(outcome=SAME))
+    assert "None of the lost fields" in migrated.answer(fields.assign(some=True))
+
+
+def test_the_verdict_on_users_follows_the_rows(fields):
+    v, before = migrated_users.users_break(fields), migrated.older()
+    assert (v.kind, v.on) == (DEPENDS, "what is read, the ISA and the release") and "3 of 8 on arm64" in v.because
+    assert "In v6.16 they were 4 on x86-64 and 4 on arm64" in v.because
+    assert migrated_users.users_break(fields.assign(outcome=SAME), before.assign(outcome=SAME)).kind == FAILS
+    gone = migrated_users.users_break(fields.assign(outcome=LOST), before.assign(outcome=LOST))
+    assert gone.kind == HOLDS and "Nothing breaks" in v.because and "Nothing breaks" not in gone.because
+    alike, then = (f.assign(outcome=[LOST if field == "kept" else SAME for field in f["field"]]) for f in (fields, before))
+    assert str(migrated_users.users_break(alike, then)) == "depends on what is read"
+
+
+def test_older_releases_lost_what_was_fixed_since():
+    """v6.18: the mode, by which callchains start (20a0bc10272f, fd2f74f8f3d3); v7.0: x86-64's stack pointer (8bc11700e0d2)."""
+    keys = ["isa", "use", "read"]
+    both = migrated.older().merge(migrated.rows(), on=keys, suffixes=("", "_now"))
+    other = both[(both["outcome"] == SAME) != (both["outcome_now"] == SAME)]
+    other = other[other["use"] == migrated.PROGRAM]
+    assert set(zip(other["release"], other["isa"], other["read"], strict=True)) == {
+        ("v6.16", "x86_64", "PT_REGS_SP"),
+        ("v6.16", "x86_64", "stackid"),
+        ("v6.16", "arm64", "stackid"),
+        ("v6.18", "x86_64", "PT_REGS_SP"),
+    }
+    assert "does not save it, and did on x86-64 in v6.16 and v6.18; a shim" in migrated.answer(migrated.rows())
+
+
+def test_debians_trampolines_leave_out_what_the_labs_do():
+    seen = migrated_users.on_debian()
+    assert seen.agrees and "7.2-arm64" in seen.said and set(migrated.stack_pointers()["isa"]) == set(ISAS)
+
+
+@drawn
+@every_isa
+def test_a_field_that_is_kept_reads_the_same_and_one_that_is_lost_does_not(isa):
+    """By other seeds than the rows': what a teller has right is always right, and what it has wrong is not."""
+    kernel = migrated.kernel(isa)
+    one, other = (seed % 1000 * 2 + n for n, seed in enumerate(seeds(f"fields {isa}", 2)))
+    for teller in (BEFORE, FPROBE, MULTI, *SHIMS):
+        found = migration.matrix(kernel, teller, (one, other))
+        known = migrated.tells(isa, teller)
+        handed = migration.samples(kernel, teller, (one, other)).values()
+        assert migration.registers(kernel, found, handed) == known.registers
+        cells = {cell.consumer.name: cell.outcome for cell in found.cells}
+        for field, consumer in migration.CONCLUDED.items():
+            assert (cells[consumer] == RIGHT) == bool(known.right[field]), (teller, field)
+
+
+# --- Shims
+
+
+def test_a_shim_costs_what_its_functions_execute(old):
+    by = old.pivot(index=["isa", "probe", "how"], columns="part", values="instructions")
+    for isa in ISAS:
+        for probe in shims.PROBES:
+            parts = by.loc[isa, probe]
+            assert (parts.loc[[BEFORE, FPROBE], shims.SHIM] == 0).all()
+            taken = list(parts.loc[list(SHIMS), shims.SHIM])
+            assert 0 < taken[0] < taken[1] < taken[2]
+            assert (parts.loc[list(SHIMS), shims.HOOK] - parts.loc[FPROBE, shims.HOOK]).abs().max() <= 2
+    known = return_costs.totals(return_costs.rows())
+    newest = known[known["release"] == shims.LATEST].set_index(["isa", "mechanism"])["instructions"]
+    for isa in ISAS:
+        assert by.loc[(isa, shims.RETURN, BEFORE), shims.HOOK] == newest[isa, "kretprobe"]
+
+
+def test_what_is_said_of_shims_follows_the_rows(old):
+    n = shims.numbers(old)
+    assert f"{n['arm64-value-shim']} to {n['arm64-all-shim']} of {n['arm64-all-added']} on arm64" in shims.answer(old)
+    assert "under its kretprobe on arm64 only, and" in shims.answer(old), "riscv64's copy is a call of memcpy()"
+    for isa, shim, probe in (("arm64", "fprobe-exit", "kretprobe-brk"), ("riscv64", "fprobe-exit", "kretprobe-brk")):
+        before, after = saved.added(isa, shims.LATEST, probe), saved.added(isa, shims.LATEST, shim) + n[f"{isa}-all-shim"]
+        assert (after < before) == (isa == "arm64"), "Debian's kernel says otherwise"
+    cheap = old.assign(instructions=[0 if how in SHIMS else i for how, i in zip(old["how"], old["instructions"], strict=True)])
+    assert "under its kretprobe on x86-64, arm64 and riscv64 only, and" in shims.answer(cheap)
+
+
+def test_unknown_names_are_refused():
+    kernel = shims.kernel("arm64")
+    for ask in (lambda: migration.request(kernel, "nobody"), lambda: migrated.of_use("arm64", "nothing")):
+        with pytest.raises(TramplabError, match=r"nobody|nothing"):
+            ask()
+    with pytest.raises(TramplabError, match="passes no structure"):
+        migration.matrix(kernel, migration.FEXIT)
+
+
+# --- What is left of kprobes
+
+
+@every_isa
+def test_what_goes_is_what_only_kretprobes_execute(left, isa):
+    by = left[left["isa"] == isa].set_index("function")["part"]
+    assert by["pre_handler_kretprobe"] == kprobe_left.KRETPROBE and by["get_kprobe"] == kprobe_left.PROBE
+    assert by["reenter_kprobe"] == kprobe_left.PROBE and ("kprobe_ftrace_handler" in by) == (isa == "x86_64")
+    assert not any("kretprobe" in f or "rethook" in f for f in by.index[by != kprobe_left.KRETPROBE])
+    assert all(left["bytes"] > 0)
+    gone = kprobe_left.fields()
+    assert set(gone[gone["isa"] == isa]["field"]) == {"kretprobe_instances" if isa == "arm64" else "rethooks"}
+
+
+def test_a_function_of_no_part_is_refused():
+    with pytest.raises(TramplabError, match="belongs to no part of a kprobe"):
+        kprobe_left._of_breakpoint("something_new")
+
+
+def test_the_verdict_on_what_is_left_follows_the_rows(left):
+    v = kprobe_left.simple_without(left)
+    assert (v.kind, v.on) == (DEPENDS, "what goes with it and the ISA") and "375 bytes on x86-64, 0 on arm64" in v.because
+    assert "nothing is left beside a breakpoint's wrapper" in v.because
+    without = left[left["part"] != kprobe_left.FTRACE]
+    assert kprobe_left.simple_without(without).kind == HOLDS
+    everywhere = kprobe_left.simple_without(left.assign(part=kprobe_left.FTRACE))
+    assert (everywhere.kind, everywhere.on) == (DEPENDS, "what goes with it")
+    more = kprobe_left.simple_without(left.assign(part=left["part"].where(left["part"] == kprobe_left.KRETPROBE, "another")))
+    assert more.kind == FAILS and "nothing is left" not in more.because
+    n = kprobe_left.numbers(left)
+    assert n["x86_64-all"] == n["x86_64-gone"] + n["x86_64-ftrace"] + n["x86_64-instruction"] + n["x86_64-probe"]
+    assert f"{n['arm64-gone']} of {n['arm64-all']} on arm64" in kprobe_left.answer(left)
+    assert "breakpoint on every ISA" in kprobe_left.answer(without)
+
+
+def test_with_the_stack_pointer_stored_the_page_says_it_is_told(tmp_path):
+    """What "Change it and see" promises if return_to_handler stores it."""
+    frame = "	str	x29, [sp, #OFF_ftrace_regs_fp]\n	mov	x0, sp\n	bl	ftrace_return_to_handler"
+    stored = "	add	x9, sp, #SIZEOF_ftrace_regs\n	str	x9, [sp, #OFF_ftrace_regs_sp]\n" + frame
+    guest = broken(tmp_path, Mutant("arm64", "v7.2", "", "arm64/fgraph.S", "sp stored", frame, stored))
+    right = migration.told(Kernel("arm64", guest=guest), MULTI).right
+    assert right["sp"] and right["word"] and not migrated.tells("arm64", MULTI).right["sp"]

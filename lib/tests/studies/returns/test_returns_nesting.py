@@ -1,0 +1,175 @@
+"""The studies of what bounds return hooks: known relations of their rows, sentences and a verdict that follow them."""
+
+import pandas as pd
+import pytest
+
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.figures.show import show
+from tramplab.studies.returns.bounds import nesting, nesting_memory, nesting_told
+from tramplab.studies.returns.bounds.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
+from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return nesting.rows()
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return nesting_memory.rows()
+
+
+def test_every_mechanism_is_shown_where_it_keeps_a_call():
+    """Lists up to v6.6 and rings after that; the others alone."""
+    for isa in ISAS:
+        found = shown(isa)
+        assert {build.mechanism for build in found.values()} == {build.mechanism for build in builds(isa)}
+        for name, build in found.items():
+            version = tuple(map(int, build.release[1:].split(".")))
+            pooled = LIST if version <= (6, 6) else RING
+            assert keeps(build) == {FGRAPH: STACK, FPROBE: STACK, FEXIT: FRAME}.get(build.mechanism, pooled), name
+        assert sized(found["kretprobe, list"], 3).maxactive == 3 and sized(get(isa, FGRAPH), 3).filter == ()
+
+
+def test_every_call_is_seen_or_counted_and_returns_rightly(calls):
+    """By the probe or by its task; a stack ends under deep frames of fexit alone."""
+    run = calls[~calls["ended"]]
+    assert run["right"].all() and (run["seen"] + run["missed"] + run["overrun"] == run["calls"]).all()
+    assert (run["calls"] == run["tasks"] * run["depth"]).all()
+    assert set(calls[calls["ended"]]["mechanism"]) == {FEXIT} and set(calls[calls["ended"]]["depth"]) == {max(nesting.DEPTHS)}
+    graph = run["mechanism"].isin((FGRAPH, FPROBE))
+    assert (run[~graph]["overrun"] == 0).all() and (run[run["mechanism"] == FGRAPH]["missed"] == 0).all()
+    assert (run[run["mechanism"] == FEXIT]["seen"] == run[run["mechanism"] == FEXIT]["calls"]).all()
+
+
+def test_a_pool_bounds_all_and_a_shadow_stack_each(calls):
+    """By the sizes that kernels take, on four CPUs: ten, eight; and by depth."""
+    for r in calls[~calls["ended"]].itertuples():
+        pool = {KRETPROBE: max(10, 2 * CPUS), RETHOOK: 2 * CPUS}.get(r.mechanism)
+        room = pool if pool else r.tasks * min(r.depth, r.deepest)
+        assert r.seen == min(r.calls, room), r
+        assert r.deepest == (pool or r.deepest) and (r.deepest_all == r.deepest) == (r.keeps not in POOLS)
+        assert r.widest == (pool or nesting.MOST_TASKS)
+    known = nesting.whole(calls).set_index(["isa", "mechanism"])
+    assert {isa: known.loc[(isa, FPROBE), "told"] for isa in ISAS} == {
+        "x86_64": nesting.OWN,
+        "arm64": nesting.TASK,
+        "riscv64": nesting.TASK,
+    }
+
+
+def test_whose_counter_has_a_miss_is_said_of_the_rows():
+    """One ISA otherwise, and an fprobe that always knows."""
+    rows = nesting_told.rows()
+    assert nesting_told.answer(rows.assign(told=nesting_told.OWN)) == "An fprobe's own counter has every call that it misses."
+    other = rows.assign(told=rows["told"].mask(rows["isa"] == "riscv64", nesting_told.TASK))
+    assert nesting_told.answer(other).endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64, 0 on riscv64.")
+    n = nesting_told.numbers(other)
+    assert (n["sizes"], n["riscv64-own"], n["riscv64-task"]) == (16, 0, 0) and n["x86_64-task"] == 8
+    assert nesting_told.numbers(rows.assign(told=nesting_told.OWN))["arm64-task"] == "none"
+
+
+def test_a_program_that_calls_the_function_misses_that_call():
+    assert (nesting.guarded()[["seen", "missed"]] == 1).all(axis=None)
+
+
+def test_answers_follow_from_the_rows(calls):
+    said = nesting.answer(calls)
+    n = nesting.numbers(calls)
+    graph = "122 and 81 deep on x86-64, 98 and 70 on arm64 and riscv64"
+    assert "room for 10 calls for a kretprobe and 8 for an fprobe on return hooks, whether they are one task's" in said
+    assert f"calls can be {graph}, with {TASKS} tasks as with one" in said
+    assert said.endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64 and riscv64.")
+    assert f"after {n['x86_64-bpf-fexit-deepest']} calls on x86-64" in said
+
+    def told(where, **changed) -> str:
+        return nesting.answer(calls.assign(**{name: calls[name].where(~where, value) for name, value in changed.items()}))
+
+    pools, stacks = calls["keeps"].isin(POOLS), calls["keeps"] == STACK
+    assert "room for 7 calls for a kretprobe and 7 for" in told(pools, deepest=7, widest=7)
+    assert "which is not the same for one task and for many" in told(pools, widest=3)
+    assert f"but not with {TASKS} tasks as with one" in told(stacks, deepest_all=5)
+    assert "can be 60 and 60 deep, with" in told(stacks, deepest=60, deepest_all=60)
+    assert "and yet misses some after" in told(calls["mechanism"] == FEXIT, ends="missed")
+
+
+def test_the_verdict_follows_from_the_rows(calls):
+    assert nesting.run_out(calls).kind == HOLDS
+    assert nesting.run_out(calls).because.count("10 calls and an fprobe on return hooks nodes for 8 calls, whichever tasks") == 1
+
+    def told(where, **changed):
+        other = calls.assign(**{name: calls[name].where(~where, value) for name, value in changed.items()})
+        verdict = nesting.run_out(other)
+        return verdict.kind, verdict.on
+
+    stacks, pools = calls["keeps"] == STACK, calls["keeps"].isin(POOLS)
+    assert told(pools | stacks, seen=calls["calls"]) == (FAILS, "")  # nothing runs out
+    assert told(pools, seen=calls["calls"]) == (DEPENDS, "the mechanism")
+    assert told(stacks, seen=calls["calls"].clip(upper=100)) == (DEPENDS, "the mechanism")  # as if it were a pool
+    assert told(pools, seen=calls["tasks"] * calls["depth"].clip(upper=10)) == (DEPENDS, "the mechanism")  # as if it were a stack
+    hooks = calls["mechanism"] == RETHOOK
+    assert told(hooks, seen=calls["calls"]) == (DEPENDS, "the mechanism")  # a kretprobe's instances run out all the same
+    assert told(pools & (calls["isa"] == "arm64"), seen=calls["calls"])[1] == "the mechanism and the ISA"
+    assert told(calls["isa"] == "riscv64", right=False) == (DEPENDS, "the ISA")
+    assert told(calls["mechanism"] == FEXIT, seen=0) == (HOLDS, "")
+
+
+def test_memory_is_enough_for_all_calls_and_is_the_sum_of_its_parts(memory):
+    assert (memory["seen"] == memory["calls"]).all()
+    assert (memory[list(nesting_memory.COLUMNS.values())].sum(axis=1) == memory["bytes"]).all()
+    for r in memory.itertuples():
+        assert r.calls == nesting_memory.DEPTH * r.tasks
+        assert r.shadow == (4096 * r.tasks if r.keeps == STACK else 0)
+        taken = r.call * r.calls
+        assert r.nodes == (taken if r.keeps in POOLS else 0) and r.frames == (taken if r.keeps == FRAME else 0)
+        assert (r.rings > 0) == (r.keeps == RING) and (r.even > 0) == (r.keeps in POOLS)
+    stacks = memory[(memory["keeps"] == STACK) & (memory["tasks"] == 1)]
+    of_x86 = stacks["isa"] == "x86_64"
+    assert list(stacks[of_x86]["call"]) == [32, 48] and set(stacks[~of_x86]["call"]) == {40, 56}
+
+
+def test_a_pool_is_even_with_a_shadow_stack_where_its_bytes_are():
+    """Of a list by division; of rings at once, which are a page for each CPU."""
+    known = nesting_memory.whole(nesting_memory.rows()).set_index(["isa", "name"])
+    for isa in ISAS:
+        one = known.loc[isa]
+        assert one.loc["kretprobe, list", "even"] == -(-4096 // one.loc["kretprobe, list", "call"])
+        assert one.loc["kretprobe, rings", "even"] == 1
+
+
+def test_more_probes_leave_less_depth_and_more_cpus_larger_rings():
+    """An fprobe more is a word more of each call: what it has of its own goes into one block. Ten calls in a list take ten nodes on
+    any number of CPUs up to five; a ring with its nodes takes a page of each."""
+    more = nesting_memory.more().set_index(["isa", "probes"])["deepest"]
+    for isa, frame in {"x86_64": 4, "arm64": 5, "riscv64": 5}.items():
+        for probes in nesting_memory.PROBES:
+            words, last = frame + 1 + probes, 4096 // 8 - 16 - frame
+            assert more[isa, probes] == -(-(last - words) // words)
+    by = nesting_memory.machines().set_index(["isa", "name", "cpus"])["default"]
+    for isa in ISAS:
+        assert by[isa, "kretprobe, list", 32] - by[isa, "kretprobe, list", 1] == (2 * 32 - 10) * 48
+        assert max(16 + 8 * 64 + 2 * 48, 16 + 8 * 16 + 10 * 48) < 4096  # of each of 32 CPUs, and of one
+        assert by[isa, "kretprobe, rings", 32] - by[isa, "kretprobe, rings", 1] == 32 * 4096 + 8 * 32 - (4096 + 16)
+    assert (nesting_memory.with_data()["more"] == nesting_memory.DATA).all()
+
+
+def test_what_is_said_of_memory_follows_from_the_rows(memory):
+    said, n = nesting_memory.answer(memory), nesting_memory.numbers(memory)
+    most = memory[memory["tasks"] == TASKS]
+    pools = most[most["keeps"].isin(POOLS)]["bytes"]
+    assert f"hold {pools.min()} to {pools.max()} bytes, and every one is seen" in said
+    assert "32 to 48 on x86-64, 40 to 56 on arm64 and riscv64 of a shadow stack" in said and n["shadow"] == 4096
+    assert "though not every one is seen" in nesting_memory.answer(memory.assign(seen=memory["seen"] - 1))
+    assert "hold 5 bytes" in nesting_memory.answer(memory.assign(bytes=5))
+    even = memory.assign(even=memory["even"].where(memory["even"] == 0, 9))
+    assert "when it is for 9 calls, rings when they are for 9, as" in nesting_memory.answer(even)
+    assert n["arm64-kretprobe-rings-most"] == most.set_index(["isa", "name"])["bytes"]["arm64", "kretprobe, rings"]
+
+
+def test_figures_fit_a_mail(calls, memory):
+    for study, frame in ((nesting, calls), (nesting_memory, memory)):
+        for figure in study.FIGURES:
+            assert len(figure.question) <= 66 and figure.alt and figure.limits
+            assert max(map(len, show(study, figure.id, pd.DataFrame(frame)).text.splitlines())) <= 72

@@ -1,0 +1,142 @@
+"""The studies of sparse register structures: what their rows must say of each other, and verdicts that follow from them."""
+
+import pytest
+
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.sparsity.consumers.matrix import NOT_ASKED, RIGHT, WRONG
+from tramplab.sparsity.structures.classify import CONSTANT, GARBAGE, TRUE
+from tramplab.studies.sparsity import context_rewrite as rewritten
+from tramplab.studies.sparsity import register_consumers as consumers
+from tramplab.studies.sparsity import register_frames as frames
+from tramplab.studies.sparsity import register_walks as walks
+
+
+@pytest.fixture(scope="module")
+def filled():
+    return frames.rows()
+
+
+@pytest.fixture(scope="module")
+def found():
+    return consumers.rows()
+
+
+def changed(frame, column, value, **where):
+    some = frame.copy()
+    chosen = some.index == some.index
+    for name, wanted in where.items():
+        chosen &= some[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
+    assert chosen.any()
+    some.loc[chosen, column] = value
+    return some
+
+
+# -- who fills
+
+
+def test_every_register_has_one_line_with_every_provider(filled):
+    for (isa, *_), part in filled[filled["register"] != ""].groupby(["isa", "release", "provider"]):
+        assert sorted(part["register"]) == sorted(frames.every(isa))
+
+
+def test_an_argument_that_is_not_there_denies_p1(filled):
+    assert frames.what_arguments_need(filled).kind == HOLDS
+    one = changed(filled, "kind", GARBAGE, isa="arm64", provider=frames.ARGUMENTS, register="x7")
+    assert (frames.what_arguments_need(one).kind, frames.what_arguments_need(one).on) == (DEPENDS, "the ISA")
+    more = changed(filled, "kind", TRUE, isa="x86_64", provider=frames.ARGUMENTS, register="rbx")
+    assert frames.what_arguments_need(more).kind == DEPENDS, "more than arguments need"
+    none = changed(filled, "kind", CONSTANT, provider=frames.ALL)
+    assert frames.what_arguments_need(none).kind == FAILS, "nowhere a full set"
+
+
+def test_what_is_shown_is_the_newest_with_each_provider(filled):
+    some = frames.newest(filled)
+    assert (some.groupby(["isa", "provider"])["release"].nunique() == 1).all()
+    old = some[some["provider"] == frames.ALL].groupby("isa")["release"].first()
+    assert dict(old) == {"x86_64": "v7.2", "arm64": "v6.1", "riscv64": "v6.4"}
+
+
+# -- who reads
+
+
+def test_a_wrong_answer_differs_and_a_right_one_does_not(found):
+    plain = found[~found["consumer"].isin((consumers.CHAIN,)) & (found["outcome"] != NOT_ASKED)]
+    assert (plain[plain["outcome"] == RIGHT]["said"] == plain[plain["outcome"] == RIGHT]["should"]).all()
+    assert (plain[plain["outcome"] == WRONG]["said"] != plain[plain["outcome"] == WRONG]["should"]).all()
+
+
+def test_where_no_argument_is_lost_and_no_chain_breaks_p3_fails(found):
+    assert consumers.assumptions(found).kind == HOLDS
+    repaired = changed(found, "outcome", RIGHT, way="partial", consumer=(consumers.CHAIN, consumers.MODE))
+    assert consumers.assumptions(repaired).kind == FAILS
+    one = changed(found, "outcome", RIGHT, way="partial", consumer=consumers.CHAIN, isa="x86_64")
+    assert consumers.assumptions(one).kind == DEPENDS
+
+
+def test_a_set_that_is_not_full_and_given_out_denies_p2(found):
+    """In the release of its day; the newest is told beside it."""
+    then = consumers.at_the_time()
+    v = consumers.given_out_if_full(then, found)
+    assert (v.kind, v.on) == (DEPENDS, "the ISA") and "In v7.2 it is as said on every ISA." in v.because
+    assert "On riscv64 it gives out a pt_regs that is not full" in v.because
+    good = changed(then, "outcome", RIGHT)
+    assert consumers.given_out_if_full(good, found).kind == HOLDS
+    given = changed(good, "said", "0x1", isa="arm64")
+    assert "not always NULL on arm64" in consumers.given_out_if_full(given, found).because
+    now = changed(found, "outcome", WRONG, consumer="full", isa="x86_64")
+    assert "as said on some ISAs" in consumers.given_out_if_full(then, now).because
+
+
+def test_flags_that_all_registers_have_would_make_p8_hold(found):
+    assert (consumers.flags_and_breakpoints(found).kind, consumers.flags_and_breakpoints(found).on) == (DEPENDS, "the ISA")
+    full = found.copy()
+    asked = (full["provider"] == consumers.ALL) & (full["way"] == "pt_regs") & (full["outcome"] != NOT_ASKED)
+    full.loc[asked, "outcome"] = RIGHT
+    assert consumers.flags_and_breakpoints(full).kind == HOLDS
+
+
+def test_what_is_read_is_marked_and_nothing_else(found):
+    crosses = consumers.reads(found)
+    some = crosses[(crosses["isa"] == "riscv64") & (crosses["consumer"] == "user-mode")]
+    assert list(some[some["read"] == consumers.READS]["fields"]) == ["status"]
+    assert set(crosses["isa"]) == set(ISAS) and not crosses.duplicated(["isa", "fields", "consumer"]).any()
+
+
+# -- who is found
+
+
+def test_a_walk_that_finds_a_stranger_denies_p9():
+    rows = walks.rows()
+    assert walks.into_perf(rows).kind == HOLDS
+    assert walks.into_perf(changed(rows, "strange", "somebody", isa="arm64", start="registers")).kind == DEPENDS
+    assert walks.into_perf(changed(rows, "found", 0, start="registers")).kind != HOLDS
+
+
+def test_what_chance_decides_is_said_to_be_so(found):
+    rows = walks.rows()
+    stale = found[(found["consumer"] == consumers.CHAIN) & (found["outcome"] == "garbage")]
+    chance = rows[rows["outcome"] == walks.CHANCE]
+    assert set(zip(chance["isa"], chance["release"], chance["view"], strict=True)) == set(
+        zip(stale["isa"], stale["release"], stale["view"], strict=True)
+    )
+
+
+# -- who is rewritten
+
+
+def test_a_program_that_computes_another_thing_denies_p6():
+    rows = rewritten.rows()
+    assert rewritten.relocated_or_refused(rows).kind == HOLDS
+    assert rewritten.relocated_or_refused(changed(rows, "same", False, program="first-argument", isa="riscv64")).kind == DEPENDS
+    assert rewritten.relocated_or_refused(changed(rows, "outcome", rewritten.ACCEPTED)).kind == FAILS
+
+
+def test_what_reads_a_field_that_nobody_fills_is_refused_for_it(filled):
+    """The fields for which programs are refused, beside what was found of them."""
+    rows, some = rewritten.rows(), frames.newest(filled)
+    refused = rows[rows["outcome"] == "nobody fills it"]
+    assert len(refused) >= 15
+    for isa, part in refused.groupby("isa"):
+        held = some[(some["isa"] == isa) & (some["provider"] == frames.ARGUMENTS) & some["kind"].isin((TRUE,))]
+        assert not set(part["reads"]) & set(held["slot"])

@@ -1,0 +1,195 @@
+"""The studies of generated trampolines: known relations of their rows, and verdicts that follow the rows."""
+
+import pytest
+
+from tramplab.isa import ISAS
+from tramplab.studies.variants.saving import first_program, generated, jobs, what_for
+from tramplab.studies.variants.unwinding import fix_up, unwound
+
+EVERY = tuple(ISAS)
+
+
+def changed(frame, value, column, where):
+    """The rows with one column changed where all of `where` holds."""
+    chosen = True
+    for name, wanted in where.items():
+        chosen &= frame[name] == wanted
+    assert chosen.any() and (frame.loc[chosen, column] != value).any()
+    frame.loc[chosen, column] = value
+    return frame
+
+
+def test_an_argument_in_a_register_is_a_store_and_a_load():
+    """Of a trampoline that knows the function; arm64's of ftrace's kind has an instruction for two of them."""
+    cost = generated.overhead(generated.rows()).pivot_table(
+        index=["isa", "variant"], columns="args", values="instructions"
+    )
+    for isa, record in ISAS.items():
+        registers = len(record.args)
+        for variant in generated.KNOWING:
+            steps = cost.loc[isa, variant].diff().iloc[1 : registers + 1]
+            paired = isa == "arm64" and variant == "ops-live"
+            assert list(steps) == ([2, 0] * 4 if paired else [2] * registers), (isa, variant)
+
+
+def test_the_sketch_of_2019_is_eleven_instructions():
+    two = generated.numbers(generated.rows())
+    assert two["x86_64-bare-total"] == two["x86_64-bare-trampoline"] == 11 == two["x86_64-bare-alike"]
+    assert two["x86_64-bare-alike"] < two["x86_64-ops-live-alike"] < two["x86_64-ops-clobbered-alike"] < two["x86_64-ops-alike"]
+    for isa in ISAS:
+        assert two[f"{isa}-bpf-fentry-total"] > two[f"{isa}-ops-total"] > two[f"{isa}-bare-total"]
+        assert two[f"{isa}-bare-core"] == 0
+
+
+def test_like_with_like_by_hand():
+    """x86-64: nothing of the one, two slots of the other, ftrace's copies have the slots too. arm64: three instructions make
+    the address that a BLR goes through. riscv64: the way through ftrace_caller, and an AUIPC before each call of a trampoline. And
+    a program of fentry begins with a nop."""
+    counted = generated.overhead(generated.rows()).query("args == 2").set_index(["isa", "variant"])
+    setting = counted["instructions"] - counted["alike"]
+    assert [setting["x86_64", v] for v in ("bare", "ops-live", "ops", "ops-regs")] == [0, 2, 2, 3]
+    assert [setting["arm64", v] for v in ("bare", "bpf-fentry", "ops-live", "ops")] == [3, 10, 0, 0]
+    assert [setting["riscv64", v] for v in ("bare", "bpf-fentry", "ops-live", "ops")] == [6, 9, 1, 0]
+    assert ("arm64", "ops-regs") not in setting and "ops-own-regs" not in generated.VARIANTS
+    assert [generated.far_step(isa) for isa in ISAS] == [0, 6, 5]
+
+
+@pytest.mark.parametrize(
+    ("variant", "isas", "value", "expected"),
+    [
+        ("bare", (), 0, "depends on the ISA and what is around the program"),
+        ("bare", EVERY, 10, "depends on what is around the program"),
+        ("bare", ("x86_64",), 13, "does not hold"),
+        ("ops-live", ("x86_64",), 11, "does not hold"),
+        ("bpf-fentry", ("x86_64",), 11, "depends on the ISA"),
+    ],
+)
+def test_v1_follows_the_rows(variant, isas, value, expected):
+    frame = generated.rows()
+    for isa in isas:
+        where = {"isa": isa, "args": 2, "variant": variant}
+        if variant == "bpf-fentry":
+            frame = changed(frame, 0, "instructions", {**where, "part": "core"})
+        frame = changed(frame, value, "instructions", {**where, "part": "trampoline"})
+        frame.loc[(frame["isa"] == isa) & (frame["variant"] == variant), "setting"] = 0
+    verdict = generated.ten_instructions_remove_the_overhead(frame)
+    assert str(verdict) == expected
+    assert all(f"{value}" in verdict.because for _ in isas)
+
+
+def test_every_instruction_has_one_job():
+    """The jobs of a trampoline are all of its instructions; without arguments none keeps any."""
+    frame, counted = jobs.rows(), generated.rows()
+    sums = frame.groupby(["isa", "args", "variant"])["instructions"].sum()
+    for r in counted[(counted["part"] == "trampoline") & counted["variant"].isin(jobs.VARIANTS)].itertuples():
+        assert sums[r.isa, r.args, r.variant] == r.instructions
+    kept = frame[frame["job"] == what_for.KEEP]
+    assert not kept.loc[kept["args"] == 0, "instructions"].any()
+    for isa, record in ISAS.items():
+        for args in range(9):
+            one = kept[(kept["isa"] == isa) & (kept["args"] == args) & (kept["variant"] == "bare")]
+            assert one["instructions"].item() == 2 * min(args, len(record.args))
+    some = frame[frame["instructions"] > 0]
+    assert set(some.loc[some["job"] == what_for.REACH, "isa"]) == {"arm64", "riscv64"}
+    assert set(some.loc[some["job"] == what_for.MARKS, "isa"]) == {"x86_64"}
+
+
+def test_what_the_answer_of_the_jobs_says():
+    """ftrace's passes more, the generated one makes the larger frame, and neither has a setting's job among the compared."""
+    n = jobs.numbers(jobs.rows())
+    for isa in ISAS:
+        assert n[f"{isa}-ops-live-passing"] > n[f"{isa}-bare-passing"] and n[f"{isa}-bare-frame"] > n[f"{isa}-ops-live-frame"]
+        for variant in jobs.VARIANTS:
+            own = [n[f"{isa}-{variant}-{job}"] for job in what_for.JOBS if job not in what_for.SETTING]
+            assert sum(own) == n[f"{isa}-{variant}-alike"] <= n[f"{isa}-{variant}-total"]
+    assert [n[f"{isa}-better-from"] for isa in ISAS] == [8, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("isas", "extra", "expected"),
+    [
+        ((), 0, "depends on the ISA and the number of arguments"),
+        (EVERY, 50, "does not hold"),
+        (("x86_64", "arm64"), -4, "holds"),
+        (("arm64",), -4, "depends on the ISA and the number of arguments"),
+    ],
+)
+def test_v8_follows_the_rows(isas, extra, expected):
+    frame = jobs.rows()
+    chosen = frame["isa"].isin(isas) & (frame["variant"] == "ops-live") & (frame["job"] == what_for.PASS)
+    frame.loc[chosen, "instructions"] += extra
+    assert str(jobs.live_is_as_good_as_generated(frame)) == expected
+
+
+@pytest.mark.parametrize("job", what_for.SETTING)
+def test_v8_compares_like_with_like(job):
+    """Whatever one side has of landing pads, slots and ways that are there for its place changes nothing."""
+    frame = jobs.rows()
+    said = jobs.live_is_as_good_as_generated(frame)
+    frame.loc[(frame["variant"] == "bare") & (frame["job"] == job), "instructions"] += 100
+    assert jobs.live_is_as_good_as_generated(frame) == said
+
+
+def test_what_a_program_s_stack_shows():
+    """By frame pointers the generated trampoline of x86-64 hides the caller, which ORC's rules find; with fexit the site jumps
+    since v6.19, and nobody finds the function. The others show both."""
+    rows = fix_up.rows()
+    seen = rows[rows["part"] == fix_up.PROGRAM].set_index(["isa", "hook", "unwound"]).sort_index()
+    for isa in ("arm64", "riscv64"):
+        for hook in fix_up.GENERATED:
+            part = seen.loc[isa, hook]
+            assert (part["both"] == part["boundaries"]).all()
+    fentry, by_orc = (seen.loc["x86_64", "bpf-fentry", how] for how in (unwound.FP, unwound.ORC))
+    assert (fentry["function"], fentry["caller"]) == (fentry["boundaries"], 0)
+    assert by_orc["both"] == by_orc["boundaries"]
+    for how in (unwound.FP, unwound.ORC):
+        fexit = seen.loc["x86_64", "bpf-fexit", how]
+        assert (fexit["function"], fexit["caller"]) == (0, fexit["boundaries"])
+    cost = fix_up.cost()
+    assert cost["instructions-added"] == 7 and cost["stores-added"] > cost["loads-added"]
+
+
+def test_what_the_figure_of_programs_says():
+    """In words what its rows say, also where they say something else."""
+    (figure,) = fix_up.FIGURES
+    rows = figure.rows(fix_up.rows())
+    assert set(rows["unwound"]) == {unwound.FP, unwound.ORC} and not rows["hypothetical"].any()
+    assert "at none of 3 instructions on x86-64, all 6 on arm64 and all 6 on riscv64" in figure.answer(rows)
+    program = (rows["part"] == fix_up.PROGRAM) & (rows["hook"] == "bpf-fentry")
+    rows.loc[program & (rows["isa"] == "arm64"), "both"] = 2
+    assert "none of 3 instructions on x86-64, 2 of 6 on arm64" in figure.answer(rows)
+    assert figure.chart(rows)
+
+
+@pytest.mark.parametrize(
+    ("isas", "ways", "both", "expected"),
+    [
+        ((), (), 0, "depends on the ISA and the unwinder"),
+        (("x86_64",), (unwound.FP,), 6, "does not hold"),
+        (("x86_64",), (unwound.ORC,), 0, "depends on the ISA"),
+        (("arm64", "riscv64"), (unwound.FP,), 0, "depends on the unwinder"),
+        (EVERY, (unwound.FP, unwound.ORC), 0, "holds"),
+    ],
+)
+def test_v5_follows_the_rows(isas, ways, both, expected):
+    frame = fix_up.rows()
+    chosen = frame["isa"].isin(isas) & frame["unwound"].isin(ways) & (frame["hook"] == "bpf-fentry")
+    frame.loc[chosen & (frame["part"] == fix_up.PROGRAM), "both"] = both
+    assert str(fix_up.generated_lacks_the_fixup(frame)) == expected
+
+
+def test_v5_says_what_each_unwinder_finds():
+    said = fix_up.generated_lacks_the_fixup()
+    assert "at none of 3 instructions on x86-64" in said.because and "at all 3 of the program's instructions" in said.because
+    assert said.numbers["x86-64, ORC, generated"] == "all 3"
+
+
+def test_the_steps_of_a_program():
+    """The stretches add up to the call, and the program's guards are most of what lies before it."""
+    walks = {w["isa"]: w for w in first_program.walks()}
+    frame = first_program.rows()
+    for isa, walk in walks.items():
+        assert frame[frame["isa"] == isa]["instructions"].sum() == len(walk["steps"])
+        assert "bpf_prog[0.1]" in {value for _, changes, _, _ in walk["steps"] for value in changes.values()}
+    numbers = first_program.numbers(frame)
+    assert all(numbers[f"{isa}-save"] > numbers[f"{isa}-restore"] for isa in ISAS)

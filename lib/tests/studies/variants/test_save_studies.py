@@ -1,0 +1,287 @@
+"""The studies of save sets, live patching and their consumers: known relations of the rows, and verdicts that follow them."""
+
+
+import pytest
+
+from tramplab import TramplabError
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.lab import hooks
+from tramplab.native.result import Result
+from tramplab.publish.figures.show import show
+from tramplab.publish.phrases import HYPOTHETICAL
+from tramplab.studies.variants.live_patching import beside_bpf, consumers, live_patching
+from tramplab.studies.variants.saving import arguments, generated, jobs, save_set_cycles
+
+
+def test_only_live_arguments_depend_on_the_function():
+    frame = arguments.rows()
+    frame = frame[frame["hook"].isin(list(save_set_cycles.SETS.values()))]
+    assert frame["hypothetical"].all()
+    for (isa, hook), part in frame.groupby(["isa", "hook"]):
+        costs = list(part.sort_values("args")["instructions"])
+        registers = len(ISAS[isa].args)
+        if hook == save_set_cycles.LIVE:
+            assert costs == sorted(costs) and costs[registers] > costs[0] and len(set(costs[registers:])) == 1
+        else:
+            assert len(set(costs)) == 1
+
+
+def timed(live: float, clobbered: float, **changes) -> Result:
+    """A machine's times: 1 ns unhooked, a cycle of 0.25 ns, and three windows 0.01 ns apart with each hook."""
+    times = {"none": 1.0, "ops-live": live, "ops-clobbered": clobbered}
+    rows = [
+        {
+            "hook": hook,
+            "windows": [ns + 0.01 * n for n in range(3)] if hook != "none" else [ns] * 3,
+            "cycles_over": (ns - times["none"]) * 4,
+            "agreed": True,
+            **changes.get(hook, {}),
+        }
+        for hook, ns in times.items()
+    ]
+    told = {"isa": "x86_64", "cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "arguments": 1}
+    told |= {"release": "v7.2", "date": "2026-11-22 08:50 UTC", "virtualised": "no"}
+    return Result(tuple(rows), (0.25, 0.25, 0.25), (), (), told)
+
+
+def test_a_machine_is_called_by_its_core_and_by_its_file_where_that_is_not_modelled():
+    result = timed(3.0, 4.0)
+    assert {row["machine"] for row in save_set_cycles.measured("a", result)} == {"zen4"}
+    result.provenance.update({"cpu": "Intel(R) Xeon(R) Platinum 8380, family 6, model 106, stepping 6", "vendor": "GenuineIntel"})
+    assert {row["machine"] for row in save_set_cycles.measured("a", result)} == {"a"}
+
+
+def test_a_gain_has_the_band_of_both_windows():
+    live, clobbered = save_set_cycles.measured("a", timed(3.0, 4.0))
+    assert (live["cycles"], clobbered["cycles"], clobbered["gain"], clobbered["gain_low"]) == (8, 12, 0, 0)
+    assert (live["gain"], live["gain_low"], live["gain_high"]) == (4, 3.84, 4.16)  # those of both hooks
+    assert (live["args"], live["share"]) == (1, 0.333)
+
+
+@pytest.mark.parametrize("hook", ["none", "ops-live", "ops-clobbered"])
+def test_times_on_which_windows_do_not_agree_are_left_out(hook):
+    assert list(save_set_cycles.measured("a", timed(3.0, 4.0, **{hook: {"agreed": False}}))) == []
+
+
+def test_v3_shows_what_was_measured_and_decides_nothing():
+    """Both CPUs gain: a tenth and more than a third of what the hook adds, as the caption says."""
+    frame = save_set_cycles.rows()
+    verdict = save_set_cycles.live_is_hardly_a_gain(frame)
+    assert str(verdict).startswith("no run can decide: what is a meaningful gain is a judgement")
+    share = save_set_cycles.shares(frame).set_index("machine")["share"]
+    assert 0.05 < share["zen3"] < 0.15 and share["golden-cove"] > 1 / 3
+    assert all(f"on {machine}" in verdict.because for machine in share.index)
+    changed = frame.assign(cycles=frame["cycles"].where(frame["hook"] != "ops-live", 1.0))
+    assert "1.00 instead of 10.0 cycles on zen3" in save_set_cycles.live_is_hardly_a_gain(changed).because
+
+
+def test_hypothetical_hooks_are_marked_wherever_they_are_shown():
+    """In tables, citations and charts of these figures by the mark, which the limits explain; in the CSV by a column."""
+    for study in (arguments, generated, jobs, save_set_cycles):
+        for figure in study.FIGURES:
+            rows = figure.rows(study.rows())
+            without = {str(h) for h in rows.loc[rows["hypothetical"], "hook"]}
+            assert without and all(hooks.hypothetical(h) or h in generated.SKETCHED for h in without)
+            shown = show(study, figure.id)
+            assert figure.hypothetical and "hypothetical: no kernel has it." in " ".join(shown.citation.split())
+            lines = [line.split() for line in shown.text.splitlines() if set(line.split()) & without]
+            for words in lines if figure.id != "fig-save-set-cycles" else ():
+                assert all(words[i + 1].startswith("*") for i, word in enumerate(words) if word in without), words
+            if figure.chart:
+                drawn = {row.get("bar", row.get("series")) for row in figure.chart(rows).rows}
+                drawn = {name.replace("\N{NO-BREAK SPACE}", " ") for name in drawn}
+                assert {name.removesuffix(" *") for name in drawn if name.endswith(" *")} == without
+
+
+def test_a_replaced_function_costs_what_its_trampoline_saves():
+    frame = live_patching.rows()
+    added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
+    for isa in ISAS:
+        assert added[isa, "ip"] < added[isa, "ip+sp"] < added[isa, "all"] and added[isa, "ip"] < added[isa, "args"]
+    for isa in ("x86_64", "riscv64"):  # as the page says
+        assert added[isa, "all"] - added[isa, "args"] > added[isa, "args"] - added[isa, "ip"]
+    numbers = live_patching.numbers(frame)
+    assert numbers["missed-total"] == "1" and numbers["functions-total"] == 15 and numbers["x86_64-stacked-total"] == 2
+    assert numbers["call-missed-outer"] == numbers["callers-total"]
+
+
+def test_what_is_drawn_of_live_patching_is_what_is_added():
+    frame = live_patching.rows()
+    newest = live_patching.named(frame[frame["release"] == releases.LATEST]).set_index(["isa", "save"])["added"]
+    drawn = live_patching.bars(frame).groupby(["isa", "save"])["instructions"].agg(["sum", "min"])
+    assert dict(drawn["sum"]) == dict(newest) and drawn["min"].min() > 0
+
+
+def test_what_no_kernel_has_is_marked():
+    """In rows, tables, what is drawn and what citations say; what a release has is not."""
+    assert all(study.FIGURES[0].hypothetical for study in (live_patching, consumers))
+    assert HYPOTHETICAL in live_patching.ip_is_enough_for_live_patching().because
+    assert HYPOTHETICAL in consumers.gains_from_saving_less().because
+    for frame, shown in (
+        (live_patching.rows(), live_patching.table(live_patching.rows())),
+        (consumers.rows(), consumers.served(consumers.rows())),
+    ):
+        assert set(frame.loc[~frame["hypothetical"], "save"]) == {"args", "regs"}
+        assert list(shown["save"].str.endswith(" *")) == list(frame["hypothetical"])
+
+
+@pytest.mark.parametrize(
+    ("save", "column", "value", "isa", "expected"),
+    [
+        (None, None, None, None, "depends on whether the stack is changed"),
+        ("ip", "plain_right", 3, None, "does not hold"),
+        ("ip", "plain_right", 3, "arm64", "depends on whether the stack is changed and the ISA"),
+        ("ip", "stacked_right", 0, "x86_64", "depends on whether the stack is changed and the ISA"),
+        ("ip", "added", 999, None, "does not hold"),
+        ("ip", "outer", 8, None, "does not hold"),
+        ("ip", "shares", False, None, "does not hold"),
+        ("regs", "plain_right", 0, None, "depends on whether the stack is changed"),
+    ],
+)
+def test_v6_follows_the_rows(save, column, value, isa, expected):
+    frame = live_patching.rows()
+    if save:
+        frame.loc[(frame["save"] == save) & ((frame["isa"] == isa) | (isa is None)), column] = value
+    assert str(live_patching.ip_is_enough_for_live_patching(frame)) == expected
+
+
+@pytest.mark.parametrize("missing", [None, "stacked_right", "outer", "shares", "came_back"])
+def test_v6_holds_only_where_the_stack_can_be_changed_for_nothing(missing):
+    """Each of what the flag for the stack does badly keeps the claim from holding; without all of them it would."""
+    frame = live_patching.rows()
+    called = frame["save"] == "ip+sp, call"
+    for column, value in {"stacked_right": frame["stacked"], "outer": 0, "shares": True}.items():
+        if column != missing:
+            frame.loc[called, column] = value
+    if missing == "came_back":
+        frame.loc[called, "came_back"] = 0
+    both = "depends on whether the stack is changed and the ISA"
+    on = {None: "holds", "stacked_right": both}.get(missing, "depends on whether the stack is changed")
+    assert str(live_patching.ip_is_enough_for_live_patching(frame)) == on
+
+
+def test_what_consumers_touch():
+    """By hand: live patching writes ip and reads nothing; a consumer of registers reads ip, and what it is made to read."""
+    frame = consumers.rows()
+    every = frame[frame["save"] == "all"].set_index(["isa", "consumer"])
+    for isa, ip, argument, kept in (
+        ("x86_64", "ip", "di", "bx"),
+        ("arm64", "pc", "regs[0]", "x19"),
+        ("riscv64", "epc", "args[0]", "s1"),
+    ):
+        patching, counts, taking, other = (every.loc[isa, c] for c in consumers.CONSUMERS)
+        assert (patching["read"], patching["wrote"], patching["names"]) == (0, 1, ip)
+        assert (counts["read"], counts["wrote"], counts["names"]) == (1, 1, ip)
+        assert set(taking["names"].split()) == {ip, argument} and set(other["names"].split()) == {ip, kept}
+    assert every["served"].all()
+
+
+def test_who_is_served_by_what():
+    """Sets, and trampolines generated for BPF; of x86-64 alone all registers that a kernel saves."""
+    frame = consumers.rows()
+    served = frame[frame["served"] & (frame["save"] != "regs")]
+    assert dict(served.groupby("consumer", sort=False)["save"].agg(lambda s: list(dict.fromkeys(s)))) == {
+        "live patching": ["args", "ip", "all"],
+        "consumer, counts": ["args", "live", "ip", "all"],
+        "consumer, argument": ["args", "live", "ip", "all"],
+        "consumer, register": ["all"],
+    }
+    regs = frame[frame["save"] == "regs"]
+    assert list(regs["served"]) == list(regs["isa"] == "x86_64")
+    generated = frame.groupby("consumer", sort=False)["generated"].agg(["all", "any"])
+    assert list(generated["all"]) == list(generated["any"]) == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("consumer", "save", "served", "isa", "expected"),
+    [
+        (None, None, None, None, "depends on what the consumer reads"),
+        ("consumer, register", "ip", True, None, "holds"),
+        ("consumer, register", "ip", True, "arm64", "depends on the ISA and what the consumer reads"),
+        (None, ("live", "ip", "args"), False, None, "does not hold"),
+        ("live patching", ("ip", "args"), False, None, "depends on what the consumer reads"),
+    ],
+)
+def test_v7_follows_the_rows(consumer, save, served, isa, expected):
+    frame = consumers.rows()
+    if save:
+        sets = (save,) if isinstance(save, str) else save
+        where = frame["save"].isin(sets) & ((frame["consumer"] == consumer) | (consumer is None))
+        frame.loc[where & ((frame["isa"] == isa) | (isa is None)), ["served", "added"]] = served, 20
+    assert str(consumers.gains_from_saving_less(frame)) == expected
+
+
+def test_v7_tells_what_is_gained():
+    frame = consumers.rows()
+    assert "all * for one that reads another register (nothing less than" in consumers.gains_from_saving_less(frame).because
+    least = consumers.least(frame).set_index(["isa", "consumer"])
+    gains = [least.loc[isa, "live patching"]["all"] - least.loc[isa, "live patching"]["added"] for isa in ISAS]
+    said = f"ip * for live patching ({min(gains)} to {max(gains)} instructions less"
+    assert said in consumers.gains_from_saving_less(frame).because
+
+
+def test_v7_tells_whom_a_generated_trampoline_does_not_serve():
+    frame = consumers.rows()
+    end = "changes nothing: live patching, one that reads another register."
+    assert end in consumers.gains_from_saving_less(frame).because
+    assert "nothing: none of them." in consumers.gains_from_saving_less(frame.assign(generated=True)).because
+
+
+# -- beside BPF
+
+
+def test_who_shares_a_function_with_live_patching():
+    """Before v6.0 nobody; from then on BPF, but on riscv64 no trampoline that calls the function; never one that is not asked."""
+    frame = beside_bpf.rows()
+    for r in frame.itertuples():
+        facts = releases.features(ISAS[r.isa], r.release, {})
+        if not facts["direct"]:
+            wanted = beside_bpf.NONE
+        elif r.beside == "no ops_func" or releases.parse(r.release) < (6, 0):
+            wanted = beside_bpf.BUSY
+        else:
+            wanted = beside_bpf.NOT_MADE if (r.isa, r.beside) == ("riscv64", "fexit") else beside_bpf.BOTH
+        assert r.outcome == wanted, r
+    assert set(frame["outcome"]) == set(beside_bpf.LETTERS)
+
+
+def test_live_patching_is_first_whoever_came_first():
+    frame = beside_bpf.rows()
+    both = frame[frame["outcome"] == beside_bpf.BOTH]
+    assert set(both.loc[both["beside"] == "fentry", "ran"]) == {"live patching, program, replacement"}
+    assert set(both.loc[both["beside"] == "fexit", "ran"]) == {"live patching, replacement, program"}
+    assert set(both["went_on"]) == {"replacement"} and both["added"].notna().all()
+    orders = both.pivot(index=["isa", "release", "beside"], columns="patching", values="added")
+    assert (orders["first"] == orders["second"]).all()
+
+
+def test_what_kernels_had_broken_is_marked():
+    """Of x86-64 v6.4 both programs, in either order; later fexit after a live patch alone, up to v6.17; of arm64 nothing shown: its
+    kernels have live patching since v6.17."""
+    frame = beside_bpf.rows()
+    marked = frame[frame["broken"] != ""]
+    assert set(zip(marked["isa"], marked["release"], marked["beside"], marked["patching"], strict=True)) == {
+        *(("x86_64", "v6.4", beside, order) for beside in ("fentry", "fexit") for order in beside_bpf.ORDERS),
+        *(("x86_64", release, "fexit", "first") for release in ("v6.12", "v6.16")),
+    }
+    table = beside_bpf.table(frame).set_index(["isa", "beside"])
+    assert table.loc[("x86_64", "fentry"), "v6.4"].endswith("!") and not table.loc[("x86_64", "fentry"), "v6.12"].endswith("!")
+    assert "arm64 since v6.17, riscv64 never" in beside_bpf.FIGURES[0].limits
+
+
+def test_what_is_said_of_sharing_follows_the_rows():
+    frame = beside_bpf.rows()
+    assert "from v6.1 on fentry and fexit run" in beside_bpf.answer(frame)
+    refused, broken = beside_bpf.answer(frame).split(" Kernels of some releases had it broken (!): ")
+    assert refused.endswith("Refused in v7.2, too: fexit on riscv64.") and broken == "x86-64 v6.4, v6.12, v6.16."
+    assert "broken" not in beside_bpf.answer(frame.assign(broken=""))
+    other = frame.copy()
+    other.loc[other["release"] == "v6.1", ["outcome", "ran", "went_on"]] = beside_bpf.BUSY, "", ""
+    assert "from v6.4 on" in beside_bpf.answer(other) and beside_bpf.numbers(other)["first"] == "v6.4"
+    other.loc[:, "outcome"] = beside_bpf.BUSY
+    assert beside_bpf.answer(other) == "In no release shown do both run."
+    mixed = frame.copy()
+    mixed.loc[mixed["patching"] == "first", "outcome"] = beside_bpf.BUSY
+    with pytest.raises(TramplabError, match="depends on who comes first"):
+        beside_bpf.table(mixed)

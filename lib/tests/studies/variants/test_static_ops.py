@@ -1,0 +1,88 @@
+"""One ops, dynamic as a module's or static as the function tracer's: which of them is spoken of, and that real kernels agree."""
+
+import itertools
+
+import pytest
+
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.lab.measure import counts_of
+from tramplab.studies.callops import balance
+from tramplab.studies.front import answers
+from tramplab.studies.kernels import kernel_hooks
+from tramplab.studies.variants import call_ops
+from tramplab.studies.variants.one_callback import single_callback
+
+DYNAMIC, STATIC = "ops", "ops-static"
+
+
+@pytest.fixture(scope="module")
+def by_release():
+    return single_callback.by_release(single_callback.rows())
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_static_ops_that_is_alone_never_fell(isa, by_release):
+    """It is served as with CALL_OPS or a trampoline of its own, and before that without the list; what falls is a dynamic one."""
+    found = by_release[by_release["isa"] == isa].set_index(["hook", "release"])
+    counts = {hook: found.loc[hook]["instructions"] for hook in (DYNAMIC, STATIC)}
+    straight = found.loc[DYNAMIC]["CALL_OPS"] | (isa == "x86_64")
+    assert (counts[DYNAMIC] == counts[STATIC]).equals(straight)
+    assert (counts[DYNAMIC][~straight] > 3 * counts[STATIC][~straight]).all()
+    if isa != "x86_64":
+        first = list(straight).index(True)
+        assert counts[STATIC].iloc[first - 1] < counts[STATIC].iloc[first] < counts[DYNAMIC].iloc[first - 1]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_debians_kernels_say_the_same(isa, by_release):
+    """Their counts by release beside the lab's: equal to within two, without our callback, and they rise where it does."""
+    known = kernel_hooks.numbers(kernel_hooks.rows())
+    lab = by_release[(by_release["isa"] == isa) & (by_release["hook"] == STATIC)].set_index("release")["instructions"]
+    counted = [r for r in ("v6.1", "v6.12", "v7.2") if (isa, r) != ("riscv64", "v6.1")]  # Debian had no riscv64 then
+    theirs = {r: known[f"{isa}-{STATIC}-{r.replace('.', '-')}-added"] for r in counted}
+    own = {r: counts_of(isa, STATIC, r, args=3)["components"]["callback"]["instructions"] for r in theirs}
+    for release, added in theirs.items():
+        assert abs(lab[release] - own[release] - added) <= 2, release
+    for one, other in itertools.pairwise(theirs):
+        with_pointer = [bool(releases.features(ISAS[isa], r, {})["call_ops"]) for r in (one, other)]
+        assert with_pointer != [False, True] or theirs[one] < theirs[other]
+
+
+def test_what_is_said_of_releases_follows_the_rows(by_release):
+    said = single_callback.changes(by_release)
+    assert "it went from 145 to 44 instructions on arm64 (v6.1 to v6.4)" in said
+    assert "skipped it before if no other was registered, and went from 36 to 44 on arm64 and 43 to 44 on riscv64" in said
+    other = by_release.copy()
+    other.loc[(other["hook"] == STATIC) & (other["isa"] == "riscv64"), "instructions"] += 100
+    assert "and 143 to 144 on riscv64;" in single_callback.changes(other)
+
+
+def test_beside_others_a_static_ops_is_as_a_dynamic_one():
+    """Alone it pays for the look-up of the pointer, and nobody timed it."""
+    for isa, part in call_ops.rows().groupby("isa"):
+        cases = part.set_index("case")
+        sides = ["instructions_before", "instructions_after"]
+        alone, beside = (cases.loc[name] for name in call_ops.STATIC.values())
+        assert list(beside[sides]) == list(cases.loc["one ops, 1 elsewhere"][sides]), isa
+        assert alone["instructions_before"] < alone["instructions_after"] == cases.loc["one ops", "instructions_after"], isa
+        assert part[part["case"].isin(list(call_ops.STATIC.values()))][["ns_before", "ns_after"]].isna().all(axis=None)
+    said = call_ops.answer(call_ops.rows())
+    assert said.startswith("One dynamic ops falls from ") and "A static ops, as the function tracer's, goes from 34 to 35" in said
+
+
+def test_in_the_newest_release_both_add_the_same():
+    """As the front page and Debian's kernels have it; a kernel that differs is told."""
+    for isa in ISAS:
+        both = [counts_of(isa, hook)["components"] for hook in (DYNAMIC, STATIC)]
+        assert both[0] == both[1], isa
+    assert "Dynamic and static ops add the same" in answers.FIGURES[0].limits
+    frame = kernel_hooks.rows()
+    assert "one ops, dynamic or static, ten ops" in kernel_hooks.answer(frame)
+    other = frame.assign(instructions=frame["instructions"] + (frame["hook"] == STATIC))
+    assert "one dynamic ops, ten ops" in kernel_hooks.answer(other)
+
+
+def test_the_balance_is_of_a_dynamic_ops():
+    assert balance.rows()["what"].iloc[0] == "a call, dynamic ops"
+    assert "A static ops that is alone: 39 to 40." in balance.four_rows().because

@@ -1,0 +1,1 @@
+"""The calling convention as checks, and the calls that they look at."""

@@ -1,0 +1,62 @@
+"""Copies of data/, to be damaged, and how each of its files is read."""
+
+import shutil
+from pathlib import Path
+
+from support import ROOT
+from tramplab import native
+from tramplab.base.paths import data_file
+from tramplab.build import corpus
+from tramplab.estimate import cores, judged
+from tramplab.ftrace import addresses, facts
+from tramplab.publish import published
+from tramplab.publish.cite import edition, permalinks
+from tramplab.publish.claims import claims
+from tramplab.publish.findings import findings
+from tramplab.sparsity.context import programs
+from tramplab.vmlinux.debian import list as listed
+from tramplab.vmlinux.jit import saved as jit_saved
+from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved
+
+DATA = ROOT / "data"
+#: What is read as facts, by its name in data/; golden tables are not.
+FILES = sorted(p.relative_to(DATA).as_posix() for p in DATA.rglob("*") if p.suffix in (".yml", ".json", ".csv"))
+CITATION = "../CITATION.cff"
+_READERS = {
+    "addresses.yml": addresses.data.__wrapped__,
+    "claims.yml": claims.read.__wrapped__,
+    "context-programs.yml": programs._data.__wrapped__,
+    "function-sizes.yml": corpus.sizes,
+    "core-cases.json": judged.cases.__wrapped__,
+    "kernel-frames.json": frames_saved.read,
+    "kernel-probes.json": probes_saved.read,
+    "bpf-trampolines.json": lambda: jit_saved.read(),
+    "kernel-races.json": races_saved.read,
+    "kernels/packages.yml": listed.packages.__wrapped__,
+    "permalinks.txt": permalinks.read.__wrapped__,
+    "published.csv": published.read.__wrapped__,
+    "releases.yml": facts.data.__wrapped__,
+    CITATION: edition.current.__wrapped__,
+}
+
+
+def copied(folder: Path, monkeypatch) -> Path:
+    """A copy of data/ that this process reads from now on, with what lies beside it."""
+    shutil.copytree(DATA, folder / "data", ignore=shutil.ignore_patterns("expected"))
+    shutil.copy(ROOT / "CITATION.cff", folder)
+    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
+    return folder / "data"
+
+
+def read(name: str) -> object:
+    """What the package makes of a file, read anew; TramplabError where it refuses it."""
+    if name in _READERS:
+        return _READERS[name]()
+    kind, stem = Path(name).parent.name, Path(name).stem
+    if kind == "cores":
+        return cores._read(stem, cores.documents.read(name))
+    if kind == findings.FOLDER:
+        return findings.read_file(name)
+    if kind == "kernels":
+        return saved.read(next(p for p in listed.packages() if p.name == stem))
+    return native.load(data_file(name))

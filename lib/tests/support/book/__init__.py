@@ -1,0 +1,1 @@
+"""Small books, and what tests look for in the built one."""

@@ -1,0 +1,1 @@
+"""The tests that a change needs, and the words of the checkout."""

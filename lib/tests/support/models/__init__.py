@@ -1,0 +1,1 @@
+"""Models that know nothing of the package, and guests for them."""

@@ -1,0 +1,1 @@
+"""Lab kernels with one broken line each, and the check that notices."""

@@ -1,0 +1,1 @@
+"""Plugins of pytest, named in conftest.py."""

@@ -1,0 +1,1 @@
+"""Example charts and claims, and findings held against other rows."""

@@ -1,0 +1,1 @@
+"""Small kernels and the files that they lie in, made by hand."""

@@ -1,0 +1,1 @@
+"""A guest's memory: its pages, as they are and as they were."""

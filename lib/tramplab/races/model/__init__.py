@@ -1,0 +1,1 @@
+"""Threads that execute a plan's code: what a CPU may fetch, what one instruction does, and whether that is allowed."""

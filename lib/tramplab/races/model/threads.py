@@ -1,0 +1,163 @@
+"""The steps of one thread: from where it is, at a moment, to where it can be next, or to what must not happen."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Sequence
+
+from ..subject import FixUp, overlap
+from .executions import Executions
+from .fetches import Fetches
+from .judge import Step
+from .locals import IDLE, Local
+from .moments import EVERYBODY, INSIDE, Moment
+from .verdicts import FREED, LATE, MISSED, TORN, Violation
+
+
+class Threads:
+    """All that one thread can do, over the moments of a plan."""
+
+    def __init__(self, executions: Executions, moments: Sequence[Moment], fetches: Fetches) -> None:
+        self.subject, self.locals, self.moments = executions.subject, executions.locals, moments
+        self.executions, self._fetches = executions, fetches
+        self._quiet: dict[int, tuple[int, bytes] | None] = {}
+        self._led = {m.number: n for n, m in enumerate(moments) if m.number is not None}
+        self._freed = [(self._led[number], area) for number, area in self.subject.freed.items() if number in self._led]
+        self._gone = {o.address: self._after(o.gone) for o in self.subject.ops if o.gone is not None}
+
+    # what the search asks
+
+    def begins(self, number: int, refetched: bool) -> int:
+        """A thread that begins a call at a moment; refetched: on a CPU that has been made to look at its text again."""
+        return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched)))
+
+    def _due(self, number: int, refetched: bool) -> frozenset[int]:
+        """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
+        that are attached then, as nothing will ever make it look again."""
+        last = number == len(self.moments) - 1
+        seen = self.moments[number if last else self._fetches.earliest(number, refetched)].steps
+        steps = self.moments[number].steps
+        return frozenset(
+            o.address for o in self.subject.ops if o.on is not None and o.on <= seen and (o.off is None or steps <= o.off)
+        )
+
+    def follow(self, number: int, at: int, refetched: bool) -> list[tuple[int, Violation | None, bytes]]:
+        """Where a thread can be after its next instruction at a moment: (local, what must not happen, the instruction), in
+        order."""
+        local = self.locals[at]
+        found: list[tuple[int, Violation | None, bytes]] = []
+        for instruction in self._fetches.at(number, local.pc, refetched):
+            if self._changes(local.pc) and instruction not in self._fetches.written(number, local.pc):
+                wrong = Violation(TORN, f"{instruction.hex()} at {self._where(local.pc)}, which nobody wrote")
+                found.append((at, wrong, instruction))
+                continue
+            step = self._step(number, at, instruction)
+            found.append((step.next, self._wrong(number, local, step), instruction))
+        return found
+
+    def masked(self, at: int) -> bool:
+        """Has a thread interrupts off?"""
+        return self.executions.masked(at)
+
+    def alone(self, number: int, at: int, noted: bool, refetched: bool) -> tuple[int, bytes] | None:
+        """Where a thread's next instruction leads, and that instruction, if from this moment on nothing that the patcher does
+        before it must wait for this thread can change or notice it, and it cannot go wrong; else None."""
+        if at == IDLE:
+            return None
+        pc, end = self.locals[at].pc, self._waited_for(number, self.masked(at), noted)
+        if self._fetches.changes(pc, self._fetches.earliest(number, refetched, pc), end):
+            return None
+        (instruction,) = self._fetches.at(number, pc, refetched)
+        step = self._step(number, at, instruction)
+        if step.wrong or step.next == IDLE or self.masked(at) != self.masked(step.next):
+            return None
+        if self._gone.get(step.called, end + 1) <= end:
+            return None
+        if any(n <= end for touched in ((pc, len(instruction)), *step.reads) for n in self._given_back(touched)):
+            return None
+        changes = any(number < n <= end for read in step.reads for n in self._written(read))
+        return None if changes else (step.next, instruction)
+
+    def quiet(self, at: int) -> tuple[int, bytes] | None:
+        """The same, where it is so at every moment."""
+        if at not in self._quiet:
+            self._quiet[at] = self._always_alone(at)
+        return self._quiet[at]
+
+    def _always_alone(self, at: int) -> tuple[int, bytes] | None:
+        if at == IDLE or self._fetches.changes(self.locals[at].pc):
+            return None
+        found = self.alone(0, at, False, False)
+        if found is None or not found[0]:
+            return None
+        step = self._step(0, at, found[1])
+        touched = ((self.locals[at].pc, len(found[1])), *step.reads)
+        return None if step.called in self._gone or any(map(self.concerns, touched)) else found
+
+    @functools.cache  # noqa: B019 - as long-lived as the exploration it is for
+    def _given_back(self, touched: tuple[int, int]) -> tuple[int, ...]:
+        """The moments from which on some of these bytes are nobody's."""
+        return tuple(n for n, area in self._freed if overlap(touched, area))
+
+    @functools.cache  # noqa: B019
+    def _written(self, read: tuple[int, int]) -> tuple[int, ...]:
+        """The moments that writes of these bytes lead to."""
+        return tuple(self._led[number] for number in self.executions.written(read))
+
+    @functools.cache  # noqa: B019
+    def _waited_for(self, number: int, masked: bool, noted: bool) -> int:
+        """The last moment that there can be before the patcher has to wait for a thread that is inside a call now."""
+        stop = (INSIDE, EVERYBODY) if masked else (INSIDE,)
+        first = number if noted else number + 1
+        return next((n for n in range(first, len(self.moments)) if self.moments[n].notes in stop), len(self.moments) - 1)
+
+    def moved(self, number: int, at: int) -> int:
+        """A thread behind the patcher's step that leads to a moment: the same, unless that step puts threads elsewhere."""
+        step = self.moments[number].step
+        if at == IDLE or not isinstance(step, FixUp) or self.locals[at].pc != step.at:
+            return at
+        return self.locals.number(self.locals[at]._replace(pc=step.to))
+
+    def touched(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
+        """The (address, size) that a thread's next instruction is fetched from, and of all that it has ever read there."""
+        return {(self.locals[at].pc, len(instruction)), *self.executions.read(at, instruction)}
+
+    def concerns(self, touched: tuple[int, int]) -> bool:
+        """Does the plan write any of these bytes, or give them back?"""
+        return bool(self._written(touched) or self._given_back(touched))
+
+    # inside
+
+    def _changes(self, pc: int) -> bool:
+        return self._fetches.changes(pc)
+
+    def _step(self, number: int, at: int, instruction: bytes) -> Step:
+        return self.executions.step(at, instruction, self.moments[number].steps)
+
+    def _wrong(self, number: int, local: Local, step: Step) -> Violation | None:
+        for touched in ((local.pc, 1), *step.reads) if self._freed else ():
+            if any(number >= since for since in self._given_back(touched)):
+                does = "executed" if touched == (local.pc, 1) else f"read at {self._where(local.pc)}"
+                return Violation(FREED, f"{self._where(touched[0])} is {does}")
+        if step.called and step.called in self._gone and number >= self._gone[step.called]:
+            return Violation(LATE, f"{self.subject.ops_name(step.called)} is called")
+        if step.wrong and step.wrong.which == MISSED:
+            return self._missed(number, step.wrong, local)
+        return step.wrong
+
+    def _missed(self, number: int, wrong: Violation, local: Local) -> Violation | None:
+        """Not, if what was not called has begun to go away meanwhile."""
+        steps = self.moments[number].steps
+        for ops in self.subject.ops:
+            if ops.address in local.due and local.called.count(ops.address) != 1 and (ops.off is None or steps <= ops.off):
+                return wrong
+        return None
+
+    def _after(self, steps: int) -> int:
+        """The first moment at which so many steps are done."""
+        return bisect.bisect_left([m.steps for m in self.moments], steps)
+
+    def _where(self, address: int) -> str:
+        return self.subject.name_of(address)
+

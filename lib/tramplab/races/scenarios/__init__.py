@@ -1,0 +1,1 @@
+"""All scenarios: listed, explored by several processes, and saved."""

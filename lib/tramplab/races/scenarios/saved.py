@@ -1,0 +1,219 @@
+"""Results of many scenarios in a file of JSON lines: each is appended as soon as it is known, and in the end they are sorted.
+
+The first line says of which sources, how many threads and how many states at most. A file that is there is gone on with if it is
+of the same; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first,
+without which nothing in it is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from ...base import cache, documents
+from ...base import state as states
+from ...base.entries import Entry, Natural, Positive, Text, checked
+from ...base.errors import TramplabError, Unwritten
+from ...base.paths import check_target, write_whole
+from ..explore import NOT_DECIDED, UNSAFE
+from ..model.fetches import MODELS
+from ..schemes.schemes import SCHEMES, scheme
+from .every import Scenario
+
+_KIND = "tramplab explore --all"
+#: The last key of a line, and how one begins that is of a scenario.
+_SEAL, _RESULT = "sha256", b'{"scheme": "'
+_OTHER = f"is not of `{_KIND.removeprefix('tramplab ')}`"
+_PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "races")
+_FACTS = ("releases.yml", "addresses.yml")
+
+
+class _Violation(Entry, frozen=True):
+    which: Literal["target", "torn", "pair", "late", "freed", "state", "missed"]
+    how: Text
+
+
+class _Line(Entry, frozen=True):
+    first: Positive
+    last: Positive
+    who: Literal["patcher", "thread"]
+    where: str
+    text: Text
+
+
+class _Barrier(Entry, frozen=True):
+    name: str
+    why: str
+
+
+class _Explored(Entry, frozen=True):
+    """What a line says: what came of one scenario."""
+
+    scheme: str
+    isa: str
+    release: str
+    kernel: Literal[""]
+    hypothetical: str
+    threads: Positive
+    fetch: Literal["coherent", "stale", "torn"]
+    without: Annotated[tuple[str, ...], Meta(max_length=1)]
+    verdict: Literal["safe", "unsafe", "not decided"]
+    states: Positive
+    transitions: Natural
+    limit: str
+    violation: _Violation | None
+    schedule: tuple[_Line, ...]
+    barriers: tuple[_Barrier, ...]
+
+
+class Saved:
+    """A file of results, for a scenario's threads and states at most."""
+
+    def __init__(self, path: Path, threads: int, most: int) -> None:
+        """Reads what is there; raises TramplabError for a file that is of something else, or cannot be written."""
+        check_target(path)
+        self._path = path
+        self._about = {"kind": _KIND, "sources": states.of(_PARTS, _FACTS), "threads": threads, "max_states": most}
+        self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._head = _sealed(_KIND, self._about)
+        try:
+            with path.open("ab+") as f:
+                f.seek(0)
+                whole = self._read(f.read())
+                f.truncate(whole)
+                if not whole:
+                    f.write(self._head)
+        except OSError as e:
+            raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+
+    def has(self, scenario: Scenario) -> bool:
+        """Is its result there?"""
+        return _key(scenario) in self._found
+
+    def load(self, scenario: Scenario) -> dict[str, Any]:
+        """Its result, which is there."""
+        return self._found[_key(scenario)]
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Append one; it is in the file when this returns, and nothing of it if it cannot be. Raises TramplabError for what is none
+        of a scenario with these threads."""
+        if not self._takes(result):
+            raise TramplabError(f"{self._path} takes results of {self._about['threads']} threads, as explored() gives them.")
+        self._found[_of(result)] = result
+        try:
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+            try:
+                before, line = os.fstat(handle).st_size, self._line(result)
+                try:
+                    while line:
+                        line = line[os.write(handle, line) :]
+                except BaseException:
+                    os.ftruncate(handle, before)
+                    raise
+            finally:
+                os.close(handle)
+        except OSError as e:
+            raise Unwritten(f"cannot write {self._path}: {e.strerror}.") from None
+
+    def sort(self) -> None:
+        """Put the file in order, whole or not at all: the same bytes in whatever order they came."""
+        write_whole(self._path, self._head + b"".join(map(self._line, sorted(self._found.values(), key=_place))))
+
+    def _read(self, data: bytes) -> int:
+        """Take in what a file holds; returns how many bytes of it are whole lines."""
+        lines = data.splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            left = lines.pop()
+            begins = _RESULT if lines else self._head
+            if not begins.startswith(left[: len(begins)]):
+                raise self._no(f"is damaged in line {len(lines) + 1}" if lines else _OTHER)
+        if not lines:
+            return 0
+        self._check_head(lines[0])
+        for number, line in enumerate(lines[1:], 2):
+            result = self._result(line)
+            if result is None or _of(result) in self._found:
+                raise self._no(f"is damaged in line {number}")
+            self._found[_of(result)] = result
+        return sum(map(len, lines))
+
+    def _check_head(self, line: bytes) -> None:
+        """Raises TramplabError unless a first line is of what this one is of."""
+        about = _said(line)
+        if about is None or about.get("kind") != _KIND:
+            raise self._no(_OTHER)
+        if _SEAL not in about:
+            raise self._no("has no checksums, as those of older versions; it is to be made again")
+        if line != _sealed(_KIND, {key: value for key, value in about.items() if key != _SEAL}):
+            raise self._no("is damaged in line 1")
+        if about.get("sources") != self._about["sources"]:
+            raise self._no(f"is of other sources ({about.get('sources')}) than these ({self._about['sources']})")
+        if line != self._head:
+            raise self._no(f"is of --threads {about.get('threads')} and --max-states {about.get('max_states')}")
+
+    def _result(self, line: bytes) -> dict[str, Any] | None:
+        """What a line says; None if it is not as it was written, or no result of what the first line says."""
+        record = _said(line)
+        if record is None or record.pop(_SEAL, None) is None or line != self._line(record):
+            return None
+        return record if self._takes(record) else None
+
+    def _takes(self, result: dict[str, Any]) -> bool:
+        """Is it one of this file, with all that a result has, and does what it says agree?"""
+        try:
+            checked("", result, _Explored)
+            scheme_of = scheme(result["scheme"])
+        except TramplabError:
+            return False
+        of = {name: getattr(scheme_of, name) for name in ("isa", "release", "hypothetical")} | {"threads": self._about["threads"]}
+        named = {b["name"] for b in result["barriers"]}
+        return all(result[key] == value for key, value in of.items()) and named.issuperset(result["without"]) and _agrees(result)
+
+    def _line(self, result: dict[str, Any]) -> bytes:
+        return _sealed(self._head.decode(), result)
+
+    def _no(self, why: str) -> TramplabError:
+        return TramplabError(f"{self._path} {why}: give --save another name, or remove the file.")
+
+
+def _sealed(name: str, what: dict[str, Any]) -> bytes:
+    """A line, with its checksum as its last key."""
+    return json.dumps({**what, _SEAL: cache.digest(name, json.dumps(what).encode())}).encode() + b"\n"
+
+
+def _said(line: bytes) -> dict[str, Any] | None:
+    """The mapping that a line is; None of what is none."""
+    try:
+        record = documents.parsed("", documents.decoded("", line), "json")
+    except TramplabError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _agrees(result: dict[str, Any]) -> bool:
+    """Does a verdict have what it is to have, and nothing else: a violation with all its steps, a limit, or neither?"""
+    verdict, steps = result["verdict"], [(line["first"], line["last"]) for line in result["schedule"]]
+    return (
+        bool(result["violation"]) == bool(steps) == (verdict == UNSAFE)
+        and steps == [(n, n) for n in range(1, len(steps) + 1)]
+        and bool(result["limit"]) == (verdict == NOT_DECIDED)
+    )
+
+
+def _key(scenario: Scenario) -> tuple[str, str, str]:
+    return scenario.scheme, scenario.fetch, scenario.without
+
+
+def _of(result: dict[str, Any]) -> tuple[str, str, str]:
+    return result["scheme"], result["fetch"], "".join(result["without"])
+
+
+def _place(result: dict[str, Any]) -> tuple[int, int, int]:
+    """Where a result stands: as its scenario does among all."""
+    name, fetch, without = _of(result)
+    names = ["", *(b["name"] for b in result["barriers"])]
+    return list(SCHEMES).index(name), MODELS.index(fetch), names.index(without)

@@ -1,0 +1,161 @@
+"""A kernel on which ops come and go, as a subject: nothing is carried out, only planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...base.arguments import of_name
+from ...emulate.machine import Machine
+from ...emulate.traps import Vector
+from ...ftrace.layout import Heap
+from ...ftrace.ops import Registered, Request
+from ...ftrace.slowpath import SlowPath
+from ...ftrace.steps import Free, Scope, Step, Wait
+from ...lab.kernel import Kernel
+from ...lab.places import vector
+from ...lab.view import Function
+from ..subject import Attachment, Call, Subject
+
+#: What callee-saved registers hold when the function is called.
+_KEPT = 0x5AFE_0000_0000_0000
+ARGUMENTS = (1, 2, 3)
+FUNCTION = "three_args"
+#: Where a breakpoint's handler of the lab keeps registers, which in a kernel is on the CPU's own stack, and its count of
+#: breakpoints, which no thread asks for.
+TRAP_SCRATCH = ("lab_trap_regs", "lab_trap_count")
+#: Registering and unregistering, before the name of the one that does.
+ON, OFF = "+", "-"
+
+
+@dataclass
+class _Plan:
+    """The plan of a play."""
+
+    steps: list[Step] = field(default_factory=list)
+    freed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    made: list[tuple[int, int, str]] = field(default_factory=list)
+    ops: dict[str, tuple[Registered, Attachment]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A machine on which a change of one function is explored.
+
+    machine: booted.
+    slowpath: plans the change. Its bookkeeping is at the end of the play and memory at the beginning, so neither can be used for
+        anything else.
+    function: whose site changes.
+    registers, stack, value: how it is called, and what it returns.
+    private, scratch: (address, size) of what a thread writes beside its stack, see Subject.
+    vector: the address that breakpoints jump to, None if they are not taken.
+    made: (address, size, name) of generated code, which is in no image.
+    kernel: whose text it is, "" for the lab's.
+    carry_out: executes a plan.
+    """
+
+    machine: Machine
+    slowpath: SlowPath
+    function: Function
+    registers: Mapping[str, int]
+    stack: tuple[int, ...]
+    value: int
+    private: tuple[tuple[int, int], ...]
+    scratch: tuple[tuple[int, int], ...]
+    vector: Vector | None
+    carry_out: Callable[[list[Step]], None]
+    made: tuple[tuple[int, int, str], ...] = ()
+    kernel: str = ""
+
+
+def in_lab(kernel: Kernel, takes_traps: bool = False) -> Stage:
+    """A lab kernel; takes_traps: do breakpoints lead to the guest's handler?"""
+    f, cpu, image = kernel.function(FUNCTION), kernel.cpus[0], kernel.image
+    registers, stack = kernel.passed(ARGUMENTS, {})
+    return Stage(
+        machine=kernel.machine,
+        slowpath=kernel.slowpath,
+        function=f,
+        registers=registers,
+        stack=tuple(stack),
+        value=kernel.call(f, *ARGUMENTS).value,
+        private=((cpu.task, image.struct("task_struct").size), (cpu.pcpu, image.struct("lab_pcpu").size)),
+        scratch=tuple((image.address(n), image.symbol(n).size) for n in TRAP_SCRATCH) if takes_traps else (),
+        vector=vector(image) if takes_traps else None,
+        carry_out=kernel.apply,
+    )
+
+
+def subject(
+    stage: Stage,
+    plays: Sequence[str],
+    requests: Mapping[str, Request],
+    before: Sequence[str] = (),
+    preemptible: bool = True,
+) -> Subject:
+    """plays: "+a" registers the request of that name, "-a" unregisters it, in this order; those in `before` are registered
+    already."""
+    for name in (*before, *(play[1:] for play in plays)):
+        of_name("request", name, requests)
+    plan = _Plan()
+    for name in before:
+        _register(stage, plan, name, requests)
+        stage.carry_out(plan.steps)
+        ops, attached = plan.ops[name]
+        plan.steps, plan.ops[name] = [], (ops, replace(attached, on=0))
+    for play in plays:
+        (_register if play[0] == ON else _unregister)(stage, plan, play[1:], requests)
+    callbacks: dict[int, set[int]] = {}
+    direct: dict[int, int] = {}
+    for ops, _ in plan.ops.values():
+        if ops.is_direct:
+            direct[ops.direct] = ops.address
+        else:
+            callbacks.setdefault(ops.func, set()).add(ops.address)
+    image, f = stage.slowpath.image, stage.function
+    common = [image.address(n) for n in ("ftrace_caller", "ftrace_regs_caller") if n in image.symbols]
+    kept = {r: _KEPT + n for n, r in enumerate(image.isa.callee_saved)}
+    return Subject(
+        machine=stage.machine,
+        entry=f.address,
+        end=f.address + f.size,
+        body=f.site.body,
+        ip=f.site.ip,
+        call=Call({**kept, **stage.registers}, stage.stack, stage.value),
+        steps=plan.steps,
+        freed=plan.freed,
+        targets=frozenset([*common, *(at for at, *_ in plan.made), *direct]),
+        made=[*stage.made, *plan.made],
+        callbacks={at: frozenset(all_of) for at, all_of in callbacks.items()},
+        ops=[attachment for _, attachment in plan.ops.values()],
+        private=stage.private,
+        scratch=stage.scratch,
+        direct=direct,
+        preemptible=preemptible,
+        vector=stage.vector,
+        kernel=stage.kernel,
+    )
+
+
+def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
+    ops, steps = stage.slowpath.register(replace(requests[name], filter=(stage.function.name,)))
+    plan.steps += steps
+    plan.made += [(made.address, made.size, f"{made.name}[{name}]") for made in ops.generated]
+    plan.ops[name] = ops, Attachment(name, ops.address, on=len(plan.steps))
+
+
+def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
+    ops, attached = plan.ops[name]
+    before, memory = len(plan.steps), stage.slowpath.memory
+    size = memory.image.struct("ftrace_ops").size
+    steps = stage.slowpath.unregister(ops)
+    for number, step in enumerate(steps, before):
+        if isinstance(step, Free):
+            if isinstance(step.owner, Heap):
+                plan.freed[number] = step.what, step.owner.taken(step.what)
+            elif step.owner is memory:
+                plan.freed[number] = ops.address, size
+    waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK]
+    plan.steps += steps
+    gone = waits[-1] + 1 if waits else len(plan.steps)
+    plan.ops[name] = ops, Attachment(name, ops.address, attached.on, before, gone)

@@ -1,0 +1,185 @@
+"""The schemes whose interleavings are explored, by name: which kernel, what comes and goes on it, and what is taken for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.arguments import of_name
+from ...ftrace.ops import Request
+from ...lab.kernel import Kernel
+from ...trampolines.plain import Ops
+from ..model.fetches import STALE, TORN
+from ..subject import Subject
+from . import by_hand, stores
+from .play import Stage, in_lab, subject
+
+#: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
+#: always called through the list where it shares its trampoline with others.
+REQUESTS: dict[str, Callable[[], Request]] = {
+    "a": lambda: Ops(dynamic=False),
+    "b": lambda: Ops(dynamic=False, callback="lab_observe"),
+    "c": lambda: Ops(dynamic=False),
+    "module": Ops,
+    "another": lambda: Ops(callback="lab_observe"),
+}
+#: All that can happen to a function: its first ops, a second, back to one, to none, and one again.
+LIFE = ("+a", "+b", "-a", "-b", "+c")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to patch a site.
+
+    does: a short description.
+    plays, before: the ops that are added and removed, see play.subject().
+    fetch: what a CPU may fetch there at worst, one of fetches.MODELS.
+    preemptible: can a thread be preempted inside the function and the trampolines?
+    hypothetical: has no kernel this?
+    traps: are breakpoints taken by the guest's handler?
+    changed: changes that are made to the plan by hand.
+    why: the reason.
+    """
+
+    name: str
+    isa: str
+    release: str
+    does: str
+    plays: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    fetch: str = STALE
+    preemptible: bool = True
+    hypothetical: str = ""
+    traps: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    changed: Callable[[Subject], Subject] | None = None
+
+    def subject(self, stage: Stage | None = None) -> Subject:
+        """The plan, on a lab kernel of its own or on another stage."""
+        stage = stage or in_lab(Kernel(self.isa, self.release, traps=self.traps, **self.overrides), self.traps)
+        requests = {name: make() for name, make in REQUESTS.items()}
+        made = subject(stage, self.plays, requests, self.before, self.preemptible)
+        return self.changed(made) if self.changed else made
+
+
+_ON_OFF_ON = ("+module", "-module", "+another")
+_PREEMPTION = "kernels with this site are not preemptible; this one is"
+_NO_BREAKPOINT = "every kernel puts a breakpoint there first"
+_SCHEMES = (
+    Scheme("arm64-bl", "arm64", "v6.1", "BL or NOP", _ON_OFF_ON),
+    Scheme(
+        "arm64-common", "arm64", "v6.1", "BL or NOP, and one trampoline that knows its ops from a variable", ("+b", "-a"), ("a",)
+    ),
+    Scheme("arm64-call-ops", "arm64", "v6.16", "BL or NOP, and a pointer to the ops beside the function", LIFE),
+    Scheme(
+        "riscv64-pair",
+        "riscv64",
+        "v6.12",
+        "AUIPC and JALR or two NOPs, with the machine stopped",
+        _ON_OFF_ON,
+        preemptible=False,
+    ),
+    Scheme(
+        "riscv64-pair-preempt",
+        "riscv64",
+        "v6.12",
+        "the same in a preemptible kernel",
+        _ON_OFF_ON,
+        hypothetical=_PREEMPTION,
+    ),
+    Scheme(
+        "riscv64-pair-target",
+        "riscv64",
+        "v6.12",
+        "AUIPC and JALR led from ftrace_caller to a direct call's target, with the machine stopped, in a preemptible kernel",
+        (),
+        ("module",),
+        hypothetical=_PREEMPTION,
+        changed=by_hand.leading_elsewhere,
+    ),
+    Scheme(
+        "riscv64-trap",
+        "riscv64",
+        "v6.12",
+        "a breakpoint in place of the JALR while the AUIPC changes; its handler goes on behind it",
+        _ON_OFF_ON,
+        hypothetical="proposed, and never written",
+        changed=by_hand.trapping,
+    ),
+    Scheme(
+        "riscv64-saved-pc",
+        "riscv64",
+        "v6.12",
+        "with the machine stopped, threads between AUIPC and JALR are put back before both",
+        _ON_OFF_ON,
+        hypothetical="proposed, and never written",
+        changed=by_hand.putting_back,
+    ),
+    Scheme(
+        "riscv64-fixed-auipc",
+        "riscv64",
+        "v6.16",
+        "the AUIPC written at boot, JALR or NOP behind it",
+        _ON_OFF_ON,
+        overrides={"call_ops": False},
+    ),
+    Scheme(
+        "riscv64-common",
+        "riscv64",
+        "v6.16",
+        "the same, and one trampoline that knows its ops from a variable",
+        ("+b", "-a"),
+        ("a",),
+        overrides={"call_ops": False},
+    ),
+    Scheme(
+        "riscv64-call-ops", "riscv64", "v6.16", "the AUIPC written at boot, JALR or NOP behind it, and a pointer to the ops", LIFE
+    ),
+    Scheme(
+        "x86_64-int3",
+        "x86_64",
+        "v6.12",
+        "CALL or NOP under a breakpoint, and a trampoline for each ops",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        traps=True,
+    ),
+    Scheme(
+        "x86_64-store",
+        "x86_64",
+        "v6.12",
+        "CALL or NOP with one store of up to eight aligned bytes and no breakpoint, the site within such eight",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        hypothetical=_NO_BREAKPOINT,
+        overrides={"ibt": False},
+        changed=stores.storing,
+    ),
+    Scheme(
+        "x86_64-store-crossing",
+        "x86_64",
+        "v6.12",
+        "the same where a landing pad lies before the site, so that it ends in the next eight bytes",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        hypothetical=_NO_BREAKPOINT,
+        changed=stores.storing,
+    ),
+    Scheme(
+        "x86_64-common",
+        "x86_64",
+        "v6.12",
+        "the same, and one trampoline that knows its ops from a variable where there are two",
+        ("+b", "-a"),
+        ("a",),
+        fetch=TORN,
+        traps=True,
+    ),
+)
+SCHEMES = {s.name: s for s in _SCHEMES}
+
+
+def scheme(name: str) -> Scheme:
+    """The scheme of this name; raises TramplabError with near matches."""
+    return of_name("scheme", name, SCHEMES)

@@ -1,0 +1,1 @@
+"""Structures of registers: their fields, who provides them, and what is in their slots."""

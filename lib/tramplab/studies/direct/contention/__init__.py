@@ -1,0 +1,1 @@
+"""CPUs that contend for the pools of return hooks."""

@@ -1,0 +1,160 @@
+"""How much do retries, and how evenly CPUs are served, depend on when each CPU executes its next instruction?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....contention import POOLS, SCHEDULES, contend
+from ....isa import ISAS
+from ....publish.figures.chart import heat_map, lines
+from ....publish.figures.figure import Figure
+from ....publish.phrases import listed, on_each
+from ...memo import once
+from .contended import LIMITS, NAMES
+
+NAME = "contention_schedules"
+TITLE = "Pools of return hooks under contention: schedules and fairness"
+CPUS, OPERATIONS, SEEDS = 16, 1200, (1, 2)
+#: Bytes of a reservation: a cache line, and only the word itself.
+LINE, WORD = 64, 8
+#: Columns of the chart of who is served.
+RANK, SHARE = "CPU, by its share", "share over the mean"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, pool, schedule, bytes of a reservation and seed, with 16 CPUs that do nothing else.
+
+    Columns: isa, pool, hypothetical, schedule, granule (another than a line's only where exclusive accesses are retried), seed,
+    retries (per operation), pair (instructions), longest (instructions of the longest operation), least, most (operations of the
+    CPU that did least and most, as a multiple of the mean), served (the same of all CPUs, in that order, as text), fairness (Jain's
+    index).
+    """
+    records = []
+    for isa in ISAS:
+        for pool in POOLS:
+            cases = [(schedule, LINE) for schedule in SCHEDULES]
+            if pool != "shadow" and isa != "x86_64":
+                cases.append((next(iter(SCHEDULES)), WORD))
+            records += [_row(isa, pool, *case, seed) for case in cases for seed in SEEDS]
+    return pd.DataFrame(records)
+
+
+def _row(isa: str, pool: str, schedule: str, granule: int, seed: int) -> dict[str, object]:
+    run = contend(isa, pool, CPUS, operations=OPERATIONS, schedule=schedule, seed=seed, granule=granule)
+    head = {"isa": isa, "pool": pool, "hypothetical": pool == "shadow", "schedule": schedule, "granule": granule, "seed": seed}
+    found = {"retries": round(run.retries, 3), "pair": round(run.pair, 1), "longest": run.longest}
+    served: dict[str, object] = {"least": round(float(run.shares.min()), 3), "most": round(float(run.shares.max()), 3)}
+    served |= {"served": " ".join(f"{share:.2f}" for share in sorted(run.shares))}
+    return {**head, **found, **served, "fairness": round(run.fairness, 4)}
+
+
+def means(frame: pd.DataFrame) -> pd.DataFrame:
+    """Over the seeds, of reservations of a line: means, of longest and most the largest, of least the smallest."""
+    how = {"retries": "mean", "pair": "mean", "fairness": "mean", "longest": "max", "most": "max", "least": "min"}
+    keys = ["isa", "pool", "schedule"]
+    plotted = frame[frame["granule"] == LINE].groupby(keys, as_index=False, sort=False).agg(how)
+    return plotted.assign(line=plotted["pool"].map(NAMES), CPUs=CPUS)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, pool and schedule."""
+    found = means(frame)
+    printed = found[["isa", "line", "schedule"]].rename(columns={"line": "pool"})
+    printed["retries"] = [f"{v:.2f}" for v in found["retries"]]
+    printed["insns"] = [f"{v:.0f}" for v in found["pair"]]
+    printed["longest"] = found["longest"].to_numpy()
+    printed["least-most"] = [f"{r.least:.2f}-{r.most:.2f}" for r in found.itertuples()]
+    printed["Jain"] = [f"{v:.3f}" for v in found["fairness"]]
+    printed.attrs["right"] = ["retries", "insns", "longest", "least-most", "Jain"]
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
+    """Retries of the list per operation with reservations of a line and of a word. Columns: isa, line, word."""
+    chosen = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
+    wide = chosen.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
+    return wide.rename(columns={LINE: "line", WORD: "word"}).reset_index()
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
+    "arm64-freelist-even-retries", "-pair", "-longest", "-least", "-most"; with reservations of a word "arm64-word-retries"."""
+    values: dict[str, object] = {"cpus": CPUS, "turn": SCHEDULES["turns"].slice, "line": LINE}
+    for r in means(frame).itertuples():
+        name = f"{r.isa}-{r.pool}-{r.schedule}"
+        values |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-longest": int(r.longest)}
+        values |= {f"{name}-least": f"{r.least:.2f}", f"{name}-most": f"{r.most:.2f}"}
+    return values | {f"{r.isa}-word-retries": f"{r.word:.1f}" for r in by_granule(frame).itertuples()}
+
+
+def _schedules_answer(frame: pd.DataFrame) -> str:
+    found = means(frame)
+    of = {n: found[(found["pool"] == "freelist") & (found["schedule"] == n)] for n in dict.fromkeys(found["schedule"])}
+    parts = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} ({name})" for name, r in of.items()]
+    others = found[found["pool"] != "freelist"]["retries"].max()
+    return (
+        f"With {CPUS} CPUs an operation on the freelist has, depending on the ISA, {listed(parts)} failed attempts; on the other "
+        f"pools at most {others:.2f}."
+    )
+
+
+def _fairness_answer(frame: pd.DataFrame) -> str:
+    found = means(frame)
+    found = found[found["schedule"] == next(iter(SCHEDULES))]
+    called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
+    parts: list[str] = []
+    for pool, part in found.groupby("pool", sort=False):
+        times = "" if parts else " times the mean"
+        parts.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
+    longest = {r.isa: r.longest for r in found[found["pool"] == "freelist"].itertuples()}
+    rings = found[found["pool"] == "objpool"]["longest"].max()
+    return (
+        f"Each of {CPUS} CPUs does {listed(parts)}. The longest operation of the freelist takes "
+        f"{on_each(longest, 'instructions')}, that of a ring {rings}."
+    )
+
+
+def by_cpu(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each CPU, from the one that did least to the one that did most; of the first schedule and seed."""
+    part = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["seed"] == SEEDS[0]) & (frame["granule"] == LINE)]
+    items = [
+        {"isa": r.isa, "line": NAMES[r.pool], RANK: rank, SHARE: float(share)}
+        for r in part.itertuples()
+        for rank, share in enumerate(r.served.split(), 1)
+    ]
+    return pd.DataFrame(items)
+
+
+FIGURES = (
+    Figure(
+        "fig-contention-schedules",
+        "How much depends on the schedule?",
+        chart=lambda frame: heat_map("instructions", rows="schedule", columns="line")(
+            means(frame).assign(instructions=means(frame)["pair"].round().astype(int))
+        ),
+        table=table,
+        answer=_schedules_answer,
+        alt="A panel per ISA with a row per schedule and a column per pool: instructions of taking a node and giving it back. "
+        "Those of the freelist are many when all CPUs run at once, fewer with stalls, and few when they take turns.",
+        limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds.",
+        hypothetical=True,
+    ),
+    Figure(
+        "fig-contention-fairness",
+        "Is every CPU served?",
+        chart=lambda frame: lines(SHARE, over=RANK, series="line")(by_cpu(frame)),
+        table=table,
+        answer=_fairness_answer,
+        alt="A panel per ISA with a line per pool: operations of each CPU over the mean, from the CPU that did least to the one "
+        "that did most. The line of the freelist rises more than those of the other pools.",
+        limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
+        f"another.",
+        hypothetical=True,
+    ),
+)

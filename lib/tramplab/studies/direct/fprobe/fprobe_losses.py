@@ -1,0 +1,117 @@
+"""How many times as much as a direct call does BPF through an fprobe add: in instructions, and as published?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....isa import ISAS
+from ....publish.figures.figure import Figure
+from ....publish.phrases import marked
+from ...memo import once
+from ...time.published_pairs import PAIRS
+from .stages import DIRECT, SEQUENCE, WITHOUT_NODE, Stage, run
+
+NAME = "fprobe_losses"
+TITLE = "BPF through an fprobe and called directly, beside what was published"
+#: The ISA of the published rounds.
+PUBLISHED_ON = "arm64"
+#: Way -> its stage: the four reasons taken away one after the other.
+WAYS: dict[str, Stage] = dict(
+    zip(
+        ("unoptimised", "args saved", "+ no list", "+ declined", "+ no freelist", "+ no node"),
+        (*SEQUENCE, WITHOUT_NODE),
+        strict=True,
+    )
+)
+
+
+#: Way -> the published round that is nearest to it, as it is called here and in the pairs of studies/time/published_pairs. All are
+#: of a Raspberry Pi 4.
+ROUNDS = {
+    "unoptimised": ("RFC, unoptimised", "fprobe, slow / direct"),
+    "args saved": ("Xu", "fprobe / direct"),
+    "+ no list": ("Florent", "fprobe+CALL_OPS/direct"),
+    "+ declined": ("RFC, optimised", "fprobe, fast / direct"),
+}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and way: what BPF through an fprobe adds to a call, as a multiple of what the direct call adds.
+
+    Columns: isa, way (a name of WAYS), hypothetical (all are), instructions (the ratio of counts), round and published (the
+    nearest published comparison and its ratio; "" and missing where none is).
+    """
+    records = []
+    for isa in sorted(ISAS, key=lambda name: name != PUBLISHED_ON):
+        direct, direct_idle = run(isa, DIRECT)
+        base = (direct.counts.total - direct_idle.counts.total).instructions
+        for way, stage in WAYS.items():
+            hooked, idle = run(isa, stage)
+            near, pair = ROUNDS.get(way, ("", "")) if isa == PUBLISHED_ON else ("", "")
+            records.append(
+                {
+                    "isa": isa,
+                    "way": way,
+                    "hypothetical": True,
+                    "instructions": round((hooked.counts.total - idle.counts.total).instructions / base, 2),
+                    "round": near,
+                    "published": next((round(p.ratio, 2) for p in PAIRS if p.what == pair), None),
+                }
+            )
+    return pd.DataFrame(records)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and way: the ratios."""
+    printed = pd.DataFrame({"isa": frame["isa"], "way": [marked(way) for way in frame["way"]]})
+    printed["insns"] = [f"{r.instructions:.2f}" for r in frame.itertuples()]
+    printed["published"] = [f"{r.published:.2f} {r.round.split(',')[0]}" if r.round else "-" for r in frame.itertuples()]
+    printed.attrs["right"] = ["insns"]
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
+    "rfc-unoptimised-published", and so on."""
+    values: dict[str, object] = {}
+    for r in frame.itertuples():
+        for name, way in (("unoptimised", "unoptimised"), ("optimised", "+ declined")):
+            if r.way == way:
+                values[f"{r.isa}-{name}-ratio"] = f"{r.instructions:.2f}"
+        if r.round:
+            values[f"{r.round.lower().replace(', ', '-')}-published"] = f"{r.published:.2f}"
+    return values
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The ends of the scale where it was measured, and whether all published rounds have the order of the counts."""
+    n, found = numbers(frame), frame[frame["round"] != ""]
+    slow, fast = (n[f"{PUBLISHED_ON}-{name}-ratio"] for name in ("unoptimised", "optimised"))
+    text = f"On arm64 an fprobe as it was adds {slow} times as many instructions as a direct call, and {fast} times with arguments "
+    text += "saved, no list and the return declined; the RFC measured "
+    text += f"{n['rfc-unoptimised-published']} and {n['rfc-optimised-published']} times as much time. "
+    ranks = (found["published"].rank(ascending=False) == found["instructions"].rank(ascending=False)).all()
+    smaller = int((found["published"] < found["instructions"]).sum())
+    which = "all" if smaller == len(found) else f"{smaller}"
+    text += f"The {len(found)} published ratios have {'the' if ranks else 'another'} order {'of' if ranks else 'than'} the counted "
+    return f"{text}ones; {which} of them are smaller."
+
+
+FIGURES = (
+    Figure(
+        "fig-fprobe-losses",
+        "How many times as much as a direct call does BPF through an fprobe add?",
+        table=table,
+        answer=answer,
+        limits="Emulated counts of one call of a two-argument function. Published: times on a Raspberry Pi 4; what a hook adds is "
+        "what an event takes more than without it. The rounds are of kernels that differ.",
+        kind="beside",
+        hypothetical=True,
+    ),
+)

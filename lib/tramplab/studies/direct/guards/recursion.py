@@ -1,0 +1,273 @@
+"""What becomes of a call whose hook calls the hooked function: does a guard end it, who is missed, and what fills the stack?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....base.errors import TramplabError
+from ....ftrace import releases
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....lab.places import STACK_SIZE
+from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ....publish.figures.chart import heat_map, lines
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, listed, marked, on_each
+from ....publish.table import pivot
+from ...memo import once
+from ...shared.every_release import every_release
+from . import guard_cost
+from .reentrant import ANOTHER, ITSELF, SUBJECTS, play
+
+NAME = "recursion"
+TITLE = "A hook that calls the function it hooks"
+ENDLESS, ONCE, TWICE, NONE = "endless: the stack ends it", "runs once", "runs twice", "no such hook"
+#: Outcome -> its letter in the chart.
+LETTERS = {ONCE: "1", ENDLESS: "E", TWICE: "2", NONE: "-"}
+OUTCOMES = {1: ONCE, 2: TWICE}
+UNITS = {"size": "B"}
+PROGRAMS = ("fentry", "fexit", "fmod_ret")
+LOCK, PREEMPTION = "recursion lock", "disabled preemption"
+#: How many points a line of the second figure has.
+POINTS = 12
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, hook (reentrant.SUBJECTS) and what its consumer calls: the function itself, or another traced one
+    that calls it, which is hooked in the same way.
+
+    Columns: isa, release, hook, hypothetical, calls ("itself" or "another"), outcome, way (what called the consumer: "straight",
+    "list", "assist", "BPF"), ran (times the consumer ran), entered (times the function was called), missed (their difference),
+    counted (of those missed, as programs count them), other_ran and other_entered (the same of the other function and what hooks
+    it), rounds and size (of the recursion, as the error says them; bytes of stack each), right (is the result that of the unhooked
+    call?).
+    """
+    frame = pd.DataFrame(every_release(_tried))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _tried(isa: str, release: str) -> list[dict[str, object]]:
+    kernel, items = Kernel(isa, release), []
+    for name, subject in SUBJECTS.items():
+        for calls in (ITSELF, ANOTHER):
+            row: dict[str, object] = {"hook": name, "hypothetical": subject.hypothetical, "calls": calls}
+            items.append(row | (_row(kernel, name, calls) if kernel.features[subject.needs] else _never()))
+    return items
+
+
+def _row(kernel: Kernel, name: str, calls: str) -> dict[str, object]:
+    p = play(kernel, name, calls)
+    if p.recursion is None and p.ran not in OUTCOMES:
+        raise TramplabError(f"{name} ran {p.ran} times: give that a word in OUTCOMES.")
+    return {
+        "outcome": ENDLESS if p.recursion else OUTCOMES[p.ran],
+        "way": p.way,
+        "ran": p.ran,
+        "entered": p.entered,
+        "missed": 0 if p.recursion else p.entered - p.ran,
+        "counted": p.counted,
+        "other_ran": p.other_ran,
+        "other_entered": p.other_entered,
+        "rounds": p.recursion.rounds if p.recursion else 0,
+        "size": p.recursion.size if p.recursion else 0,
+        "right": p.right,
+    }
+
+
+def _never() -> dict[str, object]:
+    """The columns of a hook that the release does not have."""
+    numbers = ("ran", "entered", "missed", "counted", "other_ran", "other_entered", "rounds", "size")
+    return {"outcome": NONE, "way": "", **dict.fromkeys(numbers, 0), "right": True}
+
+
+@once
+def depths() -> pd.DataFrame:
+    """The stack in use at some of the calls of the function, in the newest release, of every hook that has no end: columns isa,
+    hook, hypothetical, call (which one), stack (bytes)."""
+    items = []
+    for isa in ISAS:
+        kernel = Kernel(isa, releases.LATEST)
+        for name, subject in SUBJECTS.items():
+            stack = play(kernel, name, ITSELF)
+            if stack.recursion:
+                last = len(stack.stack) - 1
+                chosen = sorted({round(last * n / (POINTS - 1)) for n in range(POINTS)})
+                head = {"isa": isa, "hook": name, "hypothetical": subject.hypothetical}
+                items += [{**head, "call": n + 1, "stack": stack.stack[n]} for n in chosen]
+    frame = pd.DataFrame(items)
+    frame.attrs["units"] = {"stack": "B"}
+    return frame
+
+
+@once
+def needs() -> pd.DataFrame:
+    """What of ftrace's guard ends the recursion of a callback that it is called around, in the newest release, on every ISA: the
+    guard left out, and kept where sections without preemption are not counted, which is where preemption is not turned off.
+
+    Columns: isa, part ("recursion lock" or "disabled preemption"), kept and dropped (outcomes with the part and without), rounds
+    and size (of the recursion without it), truth (is it needed?).
+    """
+    items = []
+    for isa in ISAS:
+        kernel, uncounted = Kernel(isa), Kernel(isa, preemption=False)
+        kept = play(kernel, "ops trylock", ITSELF)
+        for part, p in ((LOCK, play(kernel, "ops", ITSELF)), (PREEMPTION, play(uncounted, "ops trylock", ITSELF))):
+            parts = [ENDLESS if one.recursion else OUTCOMES.get(one.ran, str(one.ran)) for one in (kept, p)]
+            rounds, size = (p.recursion.rounds, p.recursion.size) if p.recursion else (0, 0)
+            row = {"isa": isa, "part": part, "kept": parts[0], "dropped": parts[1], "rounds": rounds, "size": size}
+            items.append({**row, "truth": parts[0] != ENDLESS and parts[1] == ENDLESS})
+    return pd.DataFrame(items)
+
+
+# -- what is shown
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with hooks as readers see them: what no kernel has is marked."""
+    out = frame.assign(hook=[marked(h, bool(x)) for h, x in zip(frame["hook"], frame["hypothetical"], strict=True)])
+    out.attrs = dict(frame.attrs)
+    return out
+
+
+def itself(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of consumers that call the function itself."""
+    part = frame[frame["calls"] == ITSELF].reset_index(drop=True)
+    part.attrs = dict(frame.attrs)
+    return part
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per ISA, hook and release: how often the consumer ran of how many calls of the function, or the rounds and the bytes of stack
+    of each where there is no end."""
+    words = [
+        "-" if r.outcome == NONE else f"{r.rounds}x{r.size}" if r.outcome == ENDLESS else f"{r.ran}/{r.entered}"
+        for r in frame.itertuples()
+    ]
+    return pivot("said", "release", ("isa", "hook"), total=False)(named(frame).assign(said=words))
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: both ways, of releases that behave alike on an ISA only the last."""
+    items = []
+    for _, part in named(frame).groupby("isa", sort=False):
+        kept: dict[str, pd.DataFrame] = {}
+        for _, lines_ in part.groupby("release", sort=False):
+            kept[lines_.drop(columns="release").to_csv(index=False)] = lines_
+        items += list(kept.values())
+    shown = pd.concat(items)
+    shown = shown[shown["outcome"] != NONE]
+    shown = shown.assign(isa=shown["isa"] + " " + shown["release"])
+    return shown[["isa", "hook", "calls", "way", "ran", "entered", "counted", "other_ran", "rounds", "size"]]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, of the newest release and consumers that call the function itself: "arm64-ops-rounds" and
+    "arm64-ops-size" (bytes each) of what has no end; "arm64-fentry-ran", "arm64-fentry-entered", "arm64-fentry-counted";
+    "list-other-ran" and "list-other-total", how often the other function's ops ran of how often that was called, where both are
+    called by the list function, and "program-other-ran", "program-other-total" of fentry programs, one number if all ISAs have the
+    same; "stack-size", bytes of the lab's stacks."""
+    newest = frame[frame["release"] == releases.LATEST]
+    values: dict[str, object] = {"stack-size": f"{STACK_SIZE:,}"}
+    for r in itself(newest).itertuples():
+        name = f"{r.isa}-{str(r.hook).lower().replace(', ', '-').replace(' ', '-').replace('_', '-')}"
+        values |= {f"{name}-{what}": int(getattr(r, what)) for what in ("rounds", "size", "ran", "entered", "counted")}
+    for name, hook in (("list", "two ops"), ("program", "fentry")):
+        other = newest[(newest["calls"] == ANOTHER) & (newest["hook"] == hook)]
+        values |= {f"{name}-other-ran": _span(other["other_ran"]), f"{name}-other-total": _span(other["other_entered"])}
+    return values
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Who recurses in the newest release, and what a guard lets through."""
+    newest = itself(frame[frame["release"] == releases.LATEST])
+    endless = newest[newest["outcome"] == ENDLESS]
+    first = f"In {releases.LATEST} every call of a hook that calls its function comes back."
+    if len(endless):
+        sizes = on_each({str(isa): _span(part["size"]) for isa, part in endless.groupby("isa", sort=False)}, "bytes of stack")
+        hooks = listed(dict.fromkeys(named(endless)["hook"]))
+        first = f"Without a guard the call of a hook that calls its function never ends: {hooks} take {sizes} per round."
+    guards = {"ftrace's guard": ~newest["hook"].isin(PROGRAMS), "the guard of BPF programs": newest["hook"].isin(PROGRAMS)}
+    ended = newest["outcome"].isin(OUTCOMES.values())
+    return " ".join([first, *(_guarded(newest[ended & which], guard) for guard, which in guards.items())])
+
+
+def _guarded(frame: pd.DataFrame, guard: str) -> str:
+    """What hooks with a guard do with calls that they do not let in."""
+    if not len(frame):
+        return ""
+    hooks = ", ".join(dict.fromkeys(named(frame)["hook"]))
+    how = " or ".join(dict.fromkeys(frame["outcome"]))
+    counted = f"{frame['counted'].sum()} of {frame['missed'].sum()}"
+    return f"With {guard} ({hooks}) the callback {how} per call, and {counted} missed calls are counted."
+
+
+def _span(values: pd.Series) -> str:
+    low, high = values.min(), values.max()
+    return str(low) if low == high else f"{low} to {high}"
+
+
+@judges("d6")
+def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None = None) -> Verdict:
+    """Each of the two things ftrace's guard does is needed, as a callback may call a traced function: without it such a callback
+    recurses until the stack is gone, with it the call comes back. What speaks against it, its cost, is beside that of a program's
+    own guard."""
+    frame = needs() if frame is None else frame
+    cost = guard_cost.rows() if cost is None else cost
+    kind, on = across(frame, {"part": "which of the two is meant", **BY_ISA})
+    lock, preemption = (frame[frame["part"] == part] for part in (LOCK, PREEMPTION))
+    sizes = on_each({r.isa: f"{r.rounds} times {r.size}" for r in lock.itertuples()}, "bytes")
+    callback, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
+    both = "; ".join(f"{callback[isa]} and {program[isa]} on {isa_name(isa)}" for isa in callback)
+    off = int((preemption["dropped"] == preemption["kept"]).sum())
+    because = (
+        f"Without the lock a callback that calls its function took {sizes}, and all of the stack; with it "
+        f"the call came back on {int((lock['kept'] != ENDLESS).sum())} of {len(lock)} ISAs. Where preemption is not turned off "
+        "the lock "
+        f"did the same on {off} of {len(preemption)}. Instructions that ftrace's guard adds, and what is around a BPF program: "
+        f"{both}."
+    )
+    values: dict[str, int | float | str] = {}
+    for isa in callback:
+        values |= {f"{isa_name(isa)}, ftrace's guard": callback[isa], f"{isa_name(isa)}, a program's": program[isa]}
+    return Verdict(kind, because, values, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-recursion",
+        "What becomes of a call whose hook calls the hooked function?",
+        rows=itself,
+        chart=lambda frame: heat_map("outcome", rows="hook", columns="release", letters=LETTERS, quiet=(NONE,))(named(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: for each hook and release a letter that says whether the call recurses until the stack ends, or "
+        "comes "
+        "back with the consumer run once or twice. The table has how often it ran, and the bytes of stack per round.",
+        limits="Emulated: each consumer counts, then calls the function it hooks. In the table runs/calls, or rounds x bytes of "
+        "stack "
+        "where there is no end.",
+        hypothetical=True,
+    ),
+    Figure(
+        "fig-recursion-stack",
+        f"How fast does recursion without a guard take the stack? ({releases.LATEST})",
+        rows=lambda frame: depths(),
+        chart=lambda frame: lines("stack", over="call", series=("hook",))(named(frame)),
+        table=lambda frame: named(frame).groupby(["isa", "hook"], sort=False, as_index=False)[["call", "stack"]].max(),
+        answer=lambda frame: _taken(frame),
+        alt="A panel per ISA with a line per hook that has no guard: bytes of stack in use at each further call of the function, "
+        "straight up to the stack's end.",
+        limits=f"Emulated; the lab's stacks have {STACK_SIZE} bytes, and the whole of one is there for the call.",
+        hypothetical=True,
+    ),
+)
+
+
+def _taken(frame: pd.DataFrame) -> str:
+    """How many calls it takes."""
+    last = frame.groupby(["isa", "hook"], sort=False)["call"].max()
+    spans = {str(isa): _span(part) for isa, part in last.groupby("isa", sort=False)}
+    worst = ", ".join(f"{isa_name(isa)} {calls}" for isa, calls in spans.items())
+    return f"A stack of {STACK_SIZE // 1024} KiB ends after so many calls, by hook: {worst}."

@@ -1,0 +1,1 @@
+"""BPF on a kprobe, beside the other ways to a program."""

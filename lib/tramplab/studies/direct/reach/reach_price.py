@@ -1,0 +1,216 @@
+"""What does a direct call cost where the site reaches it, where it does not, and beside an ops?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....emulate.counting.counts import COMPONENTS
+from ....estimate.returnstack import replay
+from ....ftrace.releases import LATEST
+from ....isa import ISAS
+from ....lab import hooks
+from ....lab.kernel import Kernel
+from ....publish import phrases
+from ....publish.claims.claims import UNDECIDABLE
+from ....publish.claims.verdict import Verdict, judges
+from ....publish.figures.chart import stacked_bars
+from ....publish.figures.figure import Figure
+from ...memo import once
+from ...shared.every_release import every_release
+from ...time.saved_times import MACHINES, MEASURED, columns, timed
+from . import reach_ranges
+from .reach_kernels import kernels
+from .reach_ranges import far_by_chance, where_bpf_lies
+from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
+
+NAME = "reach_price"
+TITLE = "What a direct call costs: near, far and beside an ops"
+#: Beside the cases: the ops of the shared one without the direct call, and a BPF program in the lab's module area.
+OPS, PROGRAM = "ops", "bpf-fentry"
+HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
+COUNTS = ("instructions", "loads", "stores", "branches_taken")
+UNITS: dict[str, str] = {}
+ARM64 = "arm64"
+#: Why d1 is no run's to decide.
+UNDECIDED = "what is complex is a question of maintenance"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release with direct calls, case (of HOOKS) and component: what it adds to an unhooked call of a
+    three-argument function.
+
+    Columns: isa, release, case, component, instructions, loads, stores, branches_taken; mispredicted (returns, of the whole call:
+    in it and among its callers, see estimate.returnstack). A hook that the lab does not know in a release has no rows.
+    """
+    frame = pd.DataFrame(every_release(_prices))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _prices(isa: str, release: str) -> list[dict[str, object]]:
+    """The rows of one kernel; none without direct calls."""
+    kernel, items = Kernel(isa, release), []
+    if not kernel.features["direct"]:
+        return []
+    function = kernel.function(FUNCTION)
+    idle = kernel.call(function, *ARGUMENTS).counts.by_component
+    for case, name in HOOKS.items():
+        hook = hooks.get(name)
+        if not kernel.features[hook.needs]:
+            continue
+        with kernel.attached(function, *hooks.requests(hook, 1)):
+            run = kernel.call(function, *ARGUMENTS)
+        missed = replay(run)
+        for component in COMPONENTS:
+            more = {n: getattr(run.counts.by_component[component], n) - getattr(idle[component], n) for n in COUNTS}
+            items.append({"case": case, "component": component, **more, "mispredicted": missed.own + missed.outer})
+    return items
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the kernels that the page shows, without those of what no case runs; named by ISA and release in isa."""
+    keys = frame[["isa", "release"]].apply(tuple, axis=1)
+    plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["isa"] = [f"{phrases.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
+    return plotted[plotted.groupby("component")["instructions"].transform("any")].reset_index(drop=True)
+
+
+def totals(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each case adds, over all components: indexed by isa, release, case; the counts, and mispredicted."""
+    keys = ["isa", "release", "case"]
+    sums = frame.groupby(keys, sort=False)[list(COUNTS)].sum()
+    return sums.join(frame.groupby(keys, sort=False)["mispredicted"].first())
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel and case: what is added, in all, and the cycles that each machine measured. Rows are those of shown()."""
+    counted = totals(frame).reset_index()
+    isas = {phrases.isa_name(isa): isa for isa in ISAS}
+    cycles = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
+    printed = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    printed = printed.rename(columns={"mispredicted": "mispredicted returns"}).assign(**cycles)
+    printed.attrs = {"right": list(cycles), "units": dict.fromkeys(cycles, "cycles")}
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: of every release shown."""
+    out = totals(frame).reset_index().rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    out["isa"] = [f"{phrases.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
+    return out.drop(columns="release").rename(columns={"mispredicted": "mispredicted returns"})
+
+
+def detour(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
+    """What a call pays where its target is as far away as the lab's layout has it, more than where it is near, by count."""
+    found = totals(frame).loc[(isa, release)]
+    return found.loc[FAR] - found.loc[NEAR]
+
+
+def beside(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
+    """What a direct call adds to a function that has an ops already, by count."""
+    found = totals(frame).loc[(isa, release)]
+    return found.loc[SHARED] - found.loc[OPS]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
+    with "-detour-loads-added", "-detour-stores-added" and "-detour-taken-added"; "-beside-added", what a direct call adds to a
+    function with an ops; "-program-added", a BPF program's whole call in the lab; and "-mispredicted" of the three cases."""
+    values: dict[str, object] = {}
+    every = totals(frame)
+    for isa, release in dict.fromkeys(zip(frame["isa"], frame["release"], strict=True)):
+        name, costs = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
+        values |= {f"{name}-{case}-added": int(costs.loc[case, "instructions"]) for case in CASES}
+        more = detour(frame, isa, release)
+        values[f"{name}-detour-added"] = int(more["instructions"])
+        for short, column in (("loads", "loads"), ("stores", "stores"), ("taken", "branches_taken")):
+            values[f"{name}-detour-{short}-added"] = int(more[column])
+        values[f"{name}-beside-added"] = int(beside(frame, isa, release)["instructions"])
+        if PROGRAM in costs.index:
+            values[f"{name}-program-added"] = int(costs.loc[PROGRAM, "instructions"])
+        values[f"{name}-mispredicted"] = phrases.listed(str(int(costs.loc[case, "mispredicted"])) for case in CASES)
+    return values
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What out of reach adds to a call in reach, and what a direct call adds beside an ops, and what was timed; rows are those of
+    shown()."""
+    every = totals(frame).droplevel("release")
+    isas = dict.fromkeys(frame["isa"])
+    far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
+    paid = {isa: more for isa, more in far.items() if more["instructions"]}
+    none = [isa for isa in isas if isa not in paid]
+    detours = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
+    among: dict[str, list[str]] = {}
+    for isa, more in paid.items():
+        parts = f"{int(more['loads'])} loads, {counted(int(more['stores']))} and {int(more['branches_taken'])} taken branches"
+        among.setdefault(parts, []).append(str(isa))
+    shared = {isa: int((every.loc[(isa, SHARED)] - every.loc[(isa, OPS)])["instructions"]) for isa in isas}
+    wrong = {isa: int(every.loc[(isa, case), "mispredicted"]) for isa in isas for case in CASES
+             if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
+    missed = phrases.listed(f"{n} on {isa}" for isa, n in wrong.items())
+    return (
+        f"Out of its site's reach a direct call costs more instructions: {phrases.listed(detours)}. "
+        f"Among them are {phrases.listed(f'{parts} on {phrases.listed(on)}' for parts, on in among.items())}. "
+        f"On {phrases.listed(none)} nothing is out of reach. To a function with an ops it adds "
+        f"{phrases.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
+        f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}. "
+        f"{timed(HOOKS[NEAR], 'a direct call in reach')}"
+    )
+
+
+@judges("d1")
+def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFrame | None = None) -> Verdict:
+    """What the second way is and costs; whether that is complex no run decides."""
+    prices, ranges = rows() if prices is None else prices, reach_ranges.rows() if ranges is None else ranges
+    newest = [release for isa, release in zip(prices["isa"], prices["release"], strict=True) if isa == ARM64][-1]
+    extra = detour(prices, ARM64, newest).astype(int)
+    never = [f"{phrases.isa_name(isa)} {r}" for isa, r in kernels() if where_bpf_lies(ranges, isa, r) == reach_ranges.NEVER]
+    where = "may lie out of BL's reach" if far_by_chance(ranges, ARM64, newest) else "always lies in BL's reach"
+    because = (
+        f"On arm64 {newest} BPF's code {where}. A call that does not reach it goes through ftrace_caller and the callsite's ops: "
+        f"{extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Nothing is "
+        f"out of reach on {phrases.listed(never)}."
+    )
+    values: dict[str, int | float | str] = {"arm64, loads": int(extra["loads"])}
+    for isa, release in kernels():
+        name = f"{phrases.isa_name(isa)} {release}, out of reach"
+        values |= {name: int(detour(prices, isa, release)["instructions"]), f"{name}, is": where_bpf_lies(ranges, isa, release)}
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
+
+
+def counted(stores: int) -> str:
+    """A number of stores in words.
+
+    >>> counted(0), counted(1), counted(2)
+    ('no stores', '1 store', '2 stores')
+    """
+    return f"{stores or 'no'} store{'s' if stores != 1 else ''}"
+
+
+FIGURES = (
+    Figure(
+        "fig-reach-price",
+        "What does each way cost a call?",
+        rows=shown,
+        chart=lambda frame: stacked_bars("instructions", bars="case", columns=2)(_charted(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
+        "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores, branches and "
+        "measured cycles.",
+        limits="Emulated counts of what is added to one call of a three-argument function; mispredicted returns under a "
+        "return-stack model. `far` is as far away as the lab's layout has it; "
+        f"`near` on riscv64 {LATEST} is within 2 KiB of ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
+        kind="measured",
+        machine=MACHINES,
+        measured=True,
+    ),
+)
+
+
+def _charted(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame[frame["component"] != "function"]
+    out.attrs = {"units": {"instructions": "added"}}
+    return out

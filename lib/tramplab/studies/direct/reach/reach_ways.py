@@ -1,0 +1,175 @@
+"""By which way does a call get to the code of a direct call: in the site's reach, out of it, and beside an ops?"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pandas as pd
+
+from ....emulate.counting.trace import Issued
+from ....lab import hooks
+from ....lab.kernel import Kernel
+from ....lab.run import Run
+from ....publish import phrases
+from ....publish.figures.chart import state_strip
+from ....publish.figures.figure import Figure
+from ...memo import once
+from ...shared.every_release import every_release
+from .reach_kernels import kernels
+
+NAME = "reach_ways"
+TITLE = "By which way a direct call is made"
+FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+#: The cases of commit 2aa6ac03516d: alone and near, alone and as far away as the lab's layout has it, beside an ops.
+NEAR, FAR, SHARED = "near", "far", "shared"
+#: Case -> the hook that drives it.
+CASES = {NEAR: "direct", FAR: "direct-far", SHARED: "direct+ops"}
+SITE, TARGET, LIST, DIRECT, FUNCTION_BODY = "site", "direct call", "list function", "call_direct_funcs", "function"
+UNITS: dict[str, str] = {}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release with direct calls, case, and stretch of one call of a three-argument function.
+
+    Columns: isa, release, case, step (the number of the stretch, from 1), place (the site, a trampoline by its symbol, LIST with
+    what it calls to test, DIRECT, callback, TARGET with its own callback, or the function's body), instructions, loads, stores,
+    text (these instructions, a line each), right (does the function return what it returns unhooked?).
+    """
+    frame = pd.DataFrame(every_release(_ways))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _ways(isa: str, release: str) -> list[dict[str, object]]:
+    """The rows of one kernel; none without direct calls."""
+    kernel, items = Kernel(isa, release), []
+    if not kernel.features["direct"]:
+        return []
+    function = kernel.function(FUNCTION)
+    idle = kernel.call(function, *ARGUMENTS)
+    for case, hook in CASES.items():
+        with kernel.attached(function, *hooks.requests(hooks.get(hook), 1)):
+            run = kernel.call(function, *ARGUMENTS)
+        stretches = itertools.groupby(run.steps, functools.partial(_place, run))
+        for step, (place, part) in enumerate(stretches, 1):
+            steps = list(part)
+            stores = [is_store for s in steps for *_, is_store in s.accesses]
+            head = {"case": case, "step": step, "place": place, "instructions": len(steps)}
+            head |= {"loads": stores.count(False), "stores": stores.count(True)}
+            items.append({**head, "text": "\n".join(run.instructions[s.pc].text for s in steps), "right": run.value == idle.value})
+    return items
+
+
+def _place(run: Run, issued: Issued) -> str:
+    """What an instruction belongs to, as a reader calls it."""
+    component, symbol = run.component_of(issued.pc), run.symbol_of(issued.pc)
+    if symbol.startswith("lab_direct_"):
+        return TARGET
+    if component == "trampoline" or symbol == "call_direct_funcs":
+        return symbol
+    return {"core": LIST, "function": FUNCTION_BODY}.get(component, component)
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the kernels that the page shows, named by both ISA and release in the column isa."""
+    keys = frame[["isa", "release"]].apply(tuple, axis=1)
+    plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["isa"] = [f"{phrases.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
+    return plotted
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per kernel and a column per case: the stretches in order, each with its number of instructions."""
+    cells = frame.assign(cell=[f"{r.place} {r.instructions}" for r in frame.itertuples()])
+    wide = cells.pivot(index=["isa", "step"], columns="case", values="cell")
+    wide = wide.reindex(pd.MultiIndex.from_frame(frame[["isa", "step"]].drop_duplicates()).sort_values())
+    order = pd.unique(frame["isa"])
+    wide = wide[list(CASES)].reset_index().sort_values("isa", key=lambda c: c.map(list(order).index), kind="stable")
+    return wide.astype(object).where(wide.notna(), "").rename_axis(columns=None).reset_index(drop=True)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(shown(frame))
+
+
+def detours(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the site and the trampoline of ftrace execute before a direct call that is out of reach, one row per instruction; of
+    kernels in which the layout allows such a one. Columns: isa, of (the site or the trampoline), instruction."""
+    items = []
+    for isa, part in frame[frame["case"] == FAR].groupby("isa", sort=False):
+        before = part[part["step"] < part.loc[part["place"] == TARGET, "step"].min()]
+        if len(before) > 1:
+            items += [{"isa": isa, "of": r.place, "instruction": text} for r in before.itertuples() for text in r.text.split("\n")]
+    return pd.DataFrame(items, columns=["isa", "of", "instruction"])
+
+
+def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:
+    """The places of one case of one kernel, in order."""
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["case"] == case)
+    return frame.loc[chosen, "place"].to_list()
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: of arm64 in the newest release the instructions of ftrace_caller before it leaves to a direct call out
+    of reach ("far-instructions"), before it calls the list function ("shared-before") and behind that ("shared-behind")."""
+    _, release = kernels()[0]
+    of = frame[(frame["isa"] == "arm64") & (frame["release"] == release) & (frame["place"] == "ftrace_caller")]
+    far = of.loc[of["case"] == FAR, "instructions"]
+    before, behind = of.loc[of["case"] == SHARED, "instructions"]
+    return {"far-instructions": int(far.sum()), "shared-before": int(before), "shared-behind": int(behind)}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What the three cases are on arm64, and where another kernel has the same ones; rows are those of shown()."""
+    ways = {isa: {case: part["place"].to_list() for case, part in whole.groupby("case", sort=False)}
+            for isa, whole in frame.groupby("isa", sort=False)}  # fmt: skip
+    arm64 = next(str(isa) for isa in ways if str(isa).startswith("arm64"))
+    far = frame[(frame["isa"] == arm64) & (frame["case"] == FAR) & frame["place"].str.startswith("ftrace_")]
+    loose = [str(isa) for isa in ways if ways[isa][NEAR] == ways[isa][FAR]]
+    also = [str(isa) for isa in ways if isa != arm64 and str(isa) not in loose]
+    saved = "has saved nothing" if not far["stores"].sum() else f"has stored {int(far['stores'].sum())} words"
+    same = f" So it is on {phrases.listed(also)}." if also else ""
+    never = f" On {phrases.listed(loose)} nothing that the layout allows is out of reach." if loose else ""
+    return (
+        f"On {arm64} a site calls the direct call's code itself where it reaches it; else it calls ftrace_caller, which leaves for "
+        f"that code after {int(far['instructions'].sum())} instructions and {saved}; beside an ops the list function finds it, and "
+        f"ftrace_caller leaves for it when all callbacks have run.{same}{never}"
+    )
+
+
+def _answer_detour(frame: pd.DataFrame) -> str:
+    """How many instructions that is, and what ends it; rows are those of detours()."""
+    parts = {str(isa): part[part["of"] != SITE]["instruction"].to_list() for isa, part in frame.groupby("isa", sort=False)}
+    detours = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
+    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(detours)}."
+
+
+LIMITS = (
+    "Emulated: one call of a three-argument function in the lab; no timing. The direct call's code is a stub that saves the "
+    "arguments and calls a counter."
+)
+
+FIGURES = (
+    Figure(
+        "fig-reach-ways",
+        "By which way is a direct call made?",
+        rows=shown,
+        chart=state_strip("step", "case", "place", quiet=(SITE, FUNCTION_BODY)),
+        table=table,
+        answer=answer,
+        alt="A panel per kernel with three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "
+        "the function. The table has the instructions of each block.",
+        limits=LIMITS,
+    ),
+    Figure(
+        "fig-reach-detour",
+        "What runs before a direct call that is out of reach?",
+        rows=lambda frame: detours(shown(frame)),
+        table=lambda frame: frame,
+        answer=_answer_detour,
+        limits=LIMITS,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Returns that are seen with the call's arguments: direct calls, and fprobes since."""

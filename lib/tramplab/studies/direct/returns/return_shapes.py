@@ -1,0 +1,245 @@
+"""Two ways to see a function return with its arguments: a node of a pool and a hijacked return address, or a frame and a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ....emulate.machine import RECORD
+from ....estimate.returnstack import CALLERS, replay
+from ....ftrace.ops import Registered, Request
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....lab.run import Run
+from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ....publish.figures.chart import stacked_bars
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, marked, on_each
+from ....trampolines import pools
+from ....trampolines.bpf import Bpf
+from ....trampolines.fprobe import Fprobe
+from ...memo import once
+from ..fprobe.stages import BUILDS
+from ..guards.state import field_at
+
+NAME = "return_shapes"
+TITLE = "Where the arguments wait for a function to return"
+FUNCTION, ARGUMENTS = "two_args", (0x5EED_0000_0001, 0x5EED_0000_0002)
+#: Way -> how return hooks keep their nodes; None for a BPF trampoline that calls the function.
+WAYS: dict[str, str | None] = {"direct": None, "fprobe, list": "freelist", "fprobe, rings": "objpool", "fprobe, stack": "shadow"}
+STACK, TASK, POOL, REST = "stack", "task", "pool", "all else"
+_POOLED = (f"'s {pools.NODES}", f"'s {pools.RING}")
+PLACES = (STACK, TASK, POOL, REST)
+UNITS = {"bytes": "B"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was found when the function's body began: in which places the arguments were, and whether its return address leads to a
+    return trampoline or behind a call."""
+
+    places: tuple[str, ...]
+    hijacked: bool
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, way and place in memory; one program at the function's entry and one at its return.
+
+    Columns: isa, way (a name of WAYS), hypothetical, place (a name of PLACES), loads, stores, bytes (loaded and stored) in the
+    call over the unhooked one; and of the whole call in each of its rows: kept (the places that held all arguments while the
+    function ran), hijacked (its return address led to a return trampoline), own and outer (mispredicted returns in the call, and
+    of 8 callers above it).
+    """
+    records = []
+    for isa in ISAS:
+        build = BUILDS[isa][(False, False)]
+        for way, pool in WAYS.items():
+            overrides = dict(build.overrides) | ({"rethook": pool} if pool else {})
+            kernel = Kernel(isa, build.release, meter=RECORD, **overrides)
+            request: Request = Fprobe(bpf=True, exit=True, save="args") if pool else Bpf(fentry=1, fexit=1)
+            head = {"isa": isa, "way": way, "hypothetical": pool is not None}
+            records += [{**head, **row} for row in _measured(kernel, request)]
+    frame = pd.DataFrame(records)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _measured(kernel: Kernel, request: Request) -> Iterator[dict[str, object]]:
+    function = kernel.function(FUNCTION)
+    idle = _traffic(kernel, kernel.call(function, *ARGUMENTS), {})
+    with kernel.attached(function, request) as (ops,):
+        run = kernel.call(function, *ARGUMENTS)
+        traffic = _traffic(kernel, run, ops.structs)
+        seen, returns = look(kernel, ops), replay(run)
+    for place in PLACES:
+        (loads, stores, size), (l0, s0, b0) = traffic[place], idle[place]
+        yield {
+            "place": place,
+            "loads": loads - l0,
+            "stores": stores - s0,
+            "bytes": size - b0,
+            "kept": ", ".join(seen.places),
+            "hijacked": seen.hijacked,
+            "own": returns.own,
+            "outer": returns.outer,
+        }
+
+
+def _place(kernel: Kernel, address: int, structs: Mapping[int, str]) -> str:
+    """In which place an address lies; structs: what belongs to the hook."""
+    stack = kernel.machine.stack
+    if stack.address <= address < stack.address + stack.size:
+        return STACK
+    if (field_at(kernel, address) or ("",))[0] == "task":
+        return TASK
+    owner = max((at for at in structs if at <= address), default=None)
+    inside = owner is not None and address < owner + kernel.heap.taken(owner)
+    return POOL if inside and owner is not None and structs[owner].endswith(_POOLED) else REST
+
+
+def _traffic(kernel: Kernel, run: Run, structs: Mapping[int, str]) -> dict[str, list[int]]:
+    """Place -> loads, stores and bytes of both."""
+    found = {place: [0, 0, 0] for place in PLACES}
+    call = run.recording
+    for address, size, is_store in zip(call.address.tolist(), call.size.tolist(), call.is_store.tolist(), strict=True):
+        counts = found[_place(kernel, address, structs)]
+        counts[is_store] += 1
+        counts[2] += size
+    return found
+
+
+def look(kernel: Kernel, ops: Registered) -> Seen:
+    """Make a call, and look for its arguments where the function's body begins."""
+    m, isa, function = kernel.machine, kernel.isa, kernel.function(FUNCTION)
+    found: list[Seen] = []
+
+    def begin() -> None:
+        sp = m.register(isa.sp)
+        back = m.register(isa.link) if isa.link else m.read_u64(sp)
+        spans = {STACK: [(sp, m.stack_top - sp)], TASK: [(kernel.cpus[0].task, kernel.image.struct("task_struct").size)], POOL: []}
+        spans[POOL] += [(at, kernel.heap.taken(at)) for at, name in ops.structs.items() if name.endswith(_POOLED)]
+        places = tuple(place for place, some in spans.items() if any(_holds(m.read(*span)) for span in some))
+        found.append(Seen(places, (kernel.image.where(back) or "").partition("+")[0] == "arch_rethook_trampoline"))
+
+    m.watch(function.site.body, begin)
+    kernel.call(function, *ARGUMENTS)
+    return found[0]
+
+
+def _holds(memory: bytes) -> bool:
+    """Are all arguments in it?"""
+    return all(argument.to_bytes(8, "little") in memory for argument in ARGUMENTS)
+
+
+# --- What is shown
+
+
+def whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and way: what its calls are told by, and all loads, stores and bytes."""
+    keys = ["isa", "way", "hypothetical", "kept", "hijacked", "own", "outer"]
+    return frame.groupby(keys, sort=False)[["loads", "stores", "bytes"]].sum().reset_index()
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame.assign(way=[marked(w, h) for w, h in zip(frame["way"], frame["hypothetical"], strict=True)])
+    out.attrs["units"] = UNITS
+    return out[out["bytes"] > 0]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and way."""
+    data = whole(frame)
+    printed = data[["isa"]].assign(way=[marked(w, h) for w, h in zip(data["way"], data["hypothetical"], strict=True)])
+    printed["arguments"] = data["kept"]
+    printed["returns"] = ["hijacked" if h else "called" for h in data["hijacked"]]
+    printed["missed"] = _missed(data)
+    printed[["loads", "stores"]] = data[["loads", "stores"]]
+    printed.attrs["right"] = ["missed", "loads", "stores"]
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: bytes and stores by place."""
+    both = frame["bytes"].astype(str) + "/" + frame["stores"].astype(str)
+    wide = frame.assign(both=both).pivot(index=["isa", "way", "own", "outer"], columns="place", values="both")
+    order = pd.MultiIndex.from_frame(frame[["isa", "way", "own", "outer"]].drop_duplicates())
+    return wide.reindex(index=order, columns=list(PLACES)).rename(columns={REST: "rest"}).reset_index().rename_axis(columns=None)
+
+
+def truth(row: pd.Series) -> bool:
+    """Is a way as it was said: the frame's arguments on the stack and the function called, a node's elsewhere and its return
+    hijacked?"""
+    if not row["hypothetical"]:
+        return row["kept"] == STACK and not row["hijacked"]
+    return STACK not in row["kept"].split(", ") and bool(row["hijacked"])
+
+
+@judges("d7")
+def where_state_lives(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a way on an ISA if arguments and return are as the mail says of it."""
+    data = whole(rows() if frame is None else frame)
+    cases = data.assign(truth=[truth(r) for _, r in data.iterrows()])
+    kind, on = across(cases, {"way": "the way", **BY_ISA})
+    hooked = data[data["hypothetical"]]
+    missed = {isa: "/".join(sorted(set(_missed(part)))) for isa, part in hooked.groupby("isa", sort=False)}
+    framed = data[~data["hypothetical"]]
+    direct = dict(zip(framed["isa"], _missed(framed), strict=True))
+    because = (
+        "Looked at where the function's body begins: through a BPF trampoline the arguments are on the stack and the return "
+        "address is behind a call; with a return hook they are in its node, in the pool or on the task's own stack for nodes, and "
+        f"the return address is the return trampoline's. Mispredicted returns in the call, and of {CALLERS} callers above it: "
+        f"{on_each(missed)} with a return hook, {on_each(direct)} with a frame. Hypothetical: no kernel runs BPF's programs on an "
+        "fprobe."
+    )
+    values: dict[str, int | float | str] = {
+        f"{isa_name(r.isa)}, {r.way}": f"{r.kept}, {'hijacked' if r.hijacked else 'called'}" for r in data.itertuples()
+    }
+    return Verdict(kind, because, values, on)
+
+
+def _missed(known: pd.DataFrame) -> list[str]:
+    """Mispredicted returns in each call, and above it."""
+    return [f"{r.own}+{r.outer}" for r in known.itertuples()]
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Where the arguments are kept, the memory traffic of that, and the returns that are mispredicted."""
+    data = whole(frame).set_index(["isa", "way"])
+    hook, frames = ({isa: data.loc[(isa, way)] for isa in ISAS} for way in ("fprobe, list", "direct"))
+    more = {isa: f"{hook[isa]['bytes']} bytes instead of {frames[isa]['bytes']}" for isa in ISAS}
+    hijacked, called = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
+    return (
+        "A BPF trampoline keeps the arguments on its frame and calls the function; a return hook keeps them in its node and "
+        f"hijacks the return. With programs at entry and return the latter loads and stores {on_each(more)}. Of the call's returns "
+        f"and its {CALLERS} callers' it mispredicts {on_each(hijacked)}, the former {on_each(called)}."
+    )
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
+    on."""
+    values: dict[str, object] = {}
+    for r in whole(frame).itertuples():
+        key = f"{r.isa}-{r.way.replace(', ', '-')}"
+        values |= {f"{key}-bytes": int(r.bytes), f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-stores": int(r.stores)}
+    return values
+
+
+FIGURES = (
+    Figure(
+        "fig-return-shapes",
+        "Where does a hook keep what it needs until the function returns?",
+        chart=lambda frame: stacked_bars("bytes", bars=("way",), stack="place")(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar per way: the bytes that a call loads and stores more than the unhooked one, with a BPF "
+        "program at the function's entry and one at its return, split into stack, task, pool and the rest. The table says where "
+        "the arguments are while the function runs, how it returns, and which returns are mispredicted.",
+        limits=f"Emulated accesses of one call; no timing. missed: mispredicted returns in the call, and of {CALLERS} callers "
+        f"above it.",
+        hypothetical=True,
+    ),
+)

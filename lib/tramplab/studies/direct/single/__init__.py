@@ -1,0 +1,1 @@
+"""One ops for all direct calls."""

@@ -1,0 +1,234 @@
+"""What does attaching to many functions take? Writes and waits of the plans, for an ops per trampoline and for one of all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ....base.errors import TramplabError
+from ....ftrace.ops import Registered
+from ....ftrace.steps import Step, Sync, Wait, Write
+from ....lab.kernel import Kernel
+from ....publish import published
+from ....publish.figures.chart import heat_map
+from ....publish.figures.figure import Figure
+from ....publish.phrases import MARK, isa_name, listed
+from ....trampolines.direct import Direct
+from ....trampolines.single import SingleSlowPath
+from ...memo import once
+from .setups import IN_OPS, Setup, setups, shown
+
+NAME = "single_attach"
+TITLE = "One ops for all direct calls: what attaching and detaching take"
+#: How many functions are computed besides those that the guest has; one by one, or all in one update.
+COMPUTED, EACH, AT_ONCE = (100,), "each", "at once"
+#: What is counted of a plan: stores, those to text, waits for all CPUs, waits for all tasks, and frees for which nobody waits.
+COUNTED = ("writes", "text", "cpus", "tasks", "later")
+UNITS = dict.fromkeys(COUNTED, "n")
+#: What is always nothing, or follows from the rest, and is not drawn.
+UNCHANGED = ("attach tasks", "attach later", "detach later", "attach text", "detach text")
+#: "each ~100ms", the mail says of the waits that are saved, of its machine.
+WAIT_SECONDS = 0.1
+_BEFORE, _AFTER = "single-direct-ops-before", "single-direct-ops-after"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, way, how (EACH, AT_ONCE), change ("attach", "detach") and number of functions with a far direct call each.
+
+    Columns: isa, release, way, hypothetical, how, change, functions, computed (more than the guest has: for each as much more as
+    for the last ones), then COUNTED: writes (all stores of the plan), text (those to executable memory, ops pointers among them),
+    cpus (waits for every CPU or for this one's own fetches), tasks (synchronize_rcu_tasks), later (call_rcu_tasks).
+    """
+    records = []
+    for setup in setups():
+        for how in (EACH,) if setup.way == IN_OPS else (EACH, AT_ONCE):
+            counted = {n: _counted(setup, how, n) for n in _sizes(setup)}
+            for change in ("attach", "detach"):
+                of = {n: both[change] for n, both in counted.items()}
+                head = {**setup.head, "how": how, "change": change}
+                guest = max(of)
+                records += [{**head, "functions": n, "computed": False, **of[n]} for n in (1, 10, guest)]
+                records += [{**head, "functions": n, "computed": True, **_beyond(of, n)} for n in COMPUTED]
+    frame = pd.DataFrame(records)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _sizes(setup: Setup) -> tuple[int, ...]:
+    """What is counted: one, ten, and as many functions as the guest has, with two fewer, from which the step follows."""
+    most = len(setup.kernel("count").functions)
+    return 1, 10, most - 2, most - 1, most
+
+
+def _beyond(of: dict[int, dict[str, int]], functions: int) -> dict[str, int]:
+    """The counts for more functions than there are; raises TramplabError if the last functions did not take the same each."""
+    *_, before, last, most = sorted(of)
+    by_name = {}
+    for what, n in of[most].items():
+        step = n - of[last][what]
+        if step != of[last][what] - of[before][what]:
+            raise TramplabError(f"{what} does not grow evenly with the number of functions: it cannot be computed for {functions}.")
+        by_name[what] = n + step * (functions - most)
+    return by_name
+
+
+def _counted(setup: Setup, how: str, functions: int) -> dict[str, dict[str, int]]:
+    """The counts of attaching far direct calls to so many functions, and of detaching them."""
+    kernel = setup.kernel("count")
+    wanted = [Direct(far=True, filter=(f,)) for f in kernel.functions[:functions]]
+    attaching, attached = _attach(kernel, wanted, how)
+    detaching = _detach(kernel, attached, how)
+    return {"attach": _count(kernel, attaching), "detach": _count(kernel, detaching)}
+
+
+def _attach(kernel: Kernel, wanted: Sequence[Direct], how: str) -> tuple[list[Step], list[Registered]]:
+    """Attach, and what was done."""
+    path = kernel.slowpath
+    if how == AT_ONCE and isinstance(path, SingleSlowPath):
+        attached, steps = path.add(wanted)
+        kernel.apply(steps)
+        return steps, attached
+    done: list[Step] = []
+    attached = []
+    for request in wanted:
+        ops, steps = path.register(request)
+        kernel.apply(steps)
+        attached.append(ops)
+        done += steps
+    return done, attached
+
+
+def _detach(kernel: Kernel, attached: list[Registered], how: str) -> list[Step]:
+    """Detach, last one first, and what was done."""
+    path = kernel.slowpath
+    if how == AT_ONCE and isinstance(path, SingleSlowPath):
+        steps = path.remove(attached)
+        kernel.apply(steps)
+        return steps
+    done: list[Step] = []
+    for ops in reversed(attached):
+        steps = path.unregister(ops)
+        kernel.apply(steps)
+        done += steps
+    return done
+
+
+def _count(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
+    writes = [s for s in steps if isinstance(s, Write)]
+    waits = [s.sync for s in steps if isinstance(s, Wait)]
+    tasks, later = (waits.count(sync) for sync in (Sync.RCU_TASKS, Sync.CALL_RCU_TASKS))
+    text = sum(kernel.machine.is_text(w.address) for w in writes)
+    return {"writes": len(writes), "text": text, "cpus": len(waits) - tasks - later, "tasks": tasks, "later": later}
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per ISA, a line per change, way and how: what it takes for a hundred functions. Ways that take as much share one."""
+    printed = shown(frame[frame["functions"] == COMPUTED[0]]).drop(columns=["functions", "computed"])
+    keys = ["isa", "change", "how", *COUNTED]
+    printed["way"] = printed.groupby(keys, sort=False)["way"].transform(_together)
+    printed = printed[["isa", "change", "way", "how", *COUNTED]].drop_duplicates(ignore_index=True)
+    as_met = {"key": lambda s: s.map(list(dict.fromkeys(s)).index), "kind": "stable"}
+    return printed.sort_values(["isa", "change"], ignore_index=True, **as_met)
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of the table one by one, in one panel: what of which change they are, in `counted`."""
+    lines = table(frame).assign(way=lambda d: d["isa"] + " " + d["way"] + ", " + d["how"])
+    out = lines.melt(["change", "way"], list(COUNTED), "what", "n")
+    out["of"] = f"{COMPUTED[0]} functions"
+    out["counted"] = out["change"] + " " + out["what"]
+    out = out[~out["counted"].isin(UNCHANGED)]
+    out.attrs["units"] = {"n": "steps"}
+    return out
+
+
+def _together(ways: pd.Series) -> str:
+    """Ways that take as much, with one mark, and of a name that goes on only the rest: "lookup/-c/literal *"."""
+    plain = list(dict.fromkeys(way.removesuffix(MARK) for way in ways))
+    mark = MARK if any(way.endswith(MARK) for way in ways) else ""
+    rests = [name.removeprefix(before) for before, name in itertools.pairwise(plain)]
+    return "/".join([*plain[:1], *rests]) + mark
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: all numbers of functions, those that are computed in brackets."""
+    printed = shown(frame)
+    printed["isa"] = printed["isa"] + ", " + printed["change"]
+    sizes = zip(printed["functions"], printed["computed"], strict=True)
+    printed["functions"] = [f"({n})" if computed else f"{n}" for n, computed in sizes]
+    keys = ["isa", "how", "functions", *COUNTED]
+    printed["way"] = printed.groupby(keys, sort=False)["way"].transform(_together)
+    printed = printed[["isa", "way", "how", "functions", *COUNTED]].drop_duplicates(ignore_index=True)
+    printed.attrs["right"] = ("functions",)
+    return printed
+
+
+def of(frame: pd.DataFrame, isa: str, way: str, how: str, change: str, functions: int = COMPUTED[0]) -> pd.Series:
+    """The counts of one change."""
+    keys = ["isa", "way", "how", "change", "functions"]
+    return frame.set_index(keys).loc[(isa, way, how, change, functions), list(COUNTED)]
+
+
+def saved_waits() -> int:
+    """How many waits of the length that the mail says the time it saves would be, to the next one."""
+    return round((published.get(_BEFORE).value - published.get(_AFTER).value) / WAIT_SECONDS)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, for a hundred functions: "arm64-in-ops-each-detach-tasks", "arm64-literal-at-once-attach-text"; how
+    many functions the guest has; and what was published, "published-before" and "published-after" in seconds, with
+    "published-waits", how many waits their difference is."""
+    values: dict[str, object] = {
+        f"{r.isa}-{r.way}-{r.how.replace(' ', '-')}-{r.change}-{what}": getattr(r, what)
+        for r in frame[frame["functions"] == COMPUTED[0]].itertuples()
+        for what in COUNTED
+    }
+    before, after = published.get(_BEFORE), published.get(_AFTER)
+    values |= {"published-before": f"{before.value:.3f}", "published-after": f"{after.value:.3f}", "published-waits": saved_waits()}
+    return values | {"guest": int(frame[~frame["computed"]]["functions"].max()), "computed": COMPUTED[0]}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Waits for tasks in both, and what one update takes of writes and of waits for CPUs."""
+    n = COMPUTED[0]
+    isas = list(dict.fromkeys(frame["isa"]))
+    ways = {isa: next(w for w in frame[frame["isa"] == isa]["way"] if w != IN_OPS) for isa in isas}
+    waits = {int(of(frame, isa, IN_OPS, EACH, "detach")["tasks"]) for isa in isas}
+    one = {int(of(frame, isa, way, how, "detach")["tasks"]) for isa, way in ways.items() for how in (EACH, AT_ONCE)}
+    parts = []
+    for isa, way in ways.items():
+        before, after = of(frame, isa, IN_OPS, EACH, "attach"), of(frame, isa, way, AT_ONCE, "attach")
+        parts.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
+    return (
+        f"Detaching from {n} functions waits {_range(waits)} times for all tasks with an ops for each trampoline, and "
+        f"{_range(one)} times with one for all, one by one or at once. Attaching to them in one update brings writes and waits for "
+        f"CPUs {listed(parts)}."
+    )
+
+
+def _range(found: set[int]) -> str:
+    return f"{min(found)}" if len(found) == 1 else f"{min(found)} to {max(found)}"
+
+
+FIGURES = (
+    Figure(
+        "fig-single-attach",
+        f"What do attaching to {COMPUTED[0]} functions and detaching from them take?",
+        chart=lambda frame: heat_map("n", rows="way", columns="counted", facet="of")(drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A row for each ISA and way, one by one and at once: writes and waits for CPUs of attaching and of detaching, "
+        "and waits for all tasks of detaching. The table has writes to text and deferred frees too.",
+        limits="Steps of the lab's plans, no times; as many functions as the guest has are counted, more are computed from what "
+        "each takes. lookup/-c: both of them. text: writes to executable memory, ops pointers among them. cpus: waits for every "
+        "CPU, on arm64 for this one's own fetches. tasks: synchronize_rcu_tasks(); a kernel waits for its rude variant as well. "
+        "later: freed by call_rcu_tasks(), for which nobody waits.",
+        hypothetical=True,
+    ),
+)

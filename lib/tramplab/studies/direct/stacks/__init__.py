@@ -1,0 +1,1 @@
+"""Stack traces that are taken in a hooked call."""

@@ -1,0 +1,262 @@
+"""Is a stack trace right that is taken in a hook, anywhere in it, or of a task that sleeps in the hooked function?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....ftrace import releases
+from ....publish.claims.verdict import Verdict, across, judges
+from ....publish.figures.chart import heat_map, stacked_bars
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, listed, slug
+from ....unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
+from ...memo import once
+from . import stack_calls
+from .stack_calls import ASLEEP, BPF_CALLS, CALLED, CODE, DIRECT, FRAMES, HOOK, PROGRAM, RETURN
+
+NAME = "stack_traces"
+TITLE = "Stack traces around direct calls and fprobes"
+#: Where a trace is taken, as figures name it: in the callback or program, of a sleeping task, at any instruction of the hook.
+INSIDE, SLEEPING, ANYWHERE = TAKEN = ("in the program", "asleep", "in the hook")
+_PLACES = {INSIDE: (PROGRAM,), SLEEPING: (ASLEEP,), ANYWHERE: (PROGRAM, HOOK)}
+#: What is worst of a trace -> its letter.
+LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W"}
+_WORST = (WRONG, MISSING, DOUBLED)
+#: Hooks that charts show, and kernels in their order; the table has all.
+SHOWN = ("ops", *DIRECT, "fexit, called", "fprobe", "fprobe exit")
+KERNELS = ("arm64", "riscv64", "x86-64, ORC", "x86-64, frame pointers")
+COUNTS = ("right", "doubled", "lost", "refused")
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, way of unwinding, hook, whether hooked returns are looked up, and where the trace is taken.
+
+    Columns: isa, unwound, variant, release, hypothetical, recovered, taken (one of TAKEN), boundaries (instructions), right (at how
+    many every frame is), doubled (one stands there twice, none is lost), lost (one is missing or has a wrong name), refused (the
+    chain ended early or in a guess, so that a reliable walk gives up), worst (of LETTERS).
+    """
+    return counted(stack_calls.rows())
+
+
+def counted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows from those of stack_calls."""
+    keys, records = ["isa", "unwound", "variant", "release", "hypothetical", "recovered"], []
+    states = frame.assign(**_told(frame))
+    for key, group in states.groupby(keys, sort=False):
+        for taken, places in _PLACES.items():
+            part = group[group["where"].isin(places)]
+            if len(part):
+                counts = {name: int(part.loc[part[name], "boundaries"].sum()) for name in COUNTS}
+                worst = next((w for w in _WORST if (part[list(FRAMES)] == w).any(axis=None)), RIGHT)
+                head = dict(zip(keys, key, strict=True))
+                records.append({**head, "taken": taken, "boundaries": int(part["boundaries"].sum()), **counts, "worst": worst})
+    found = pd.DataFrame(records)
+    found.attrs["units"] = {}
+    return found
+
+
+def _told(frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """What is true of each stretch, by the names of COUNTS."""
+    states = frame[list(FRAMES)]
+    lost, doubled = states.isin([MISSING, WRONG]).any(axis=1), (states == DOUBLED).any(axis=1)
+    return {
+        "right": ~lost & ~doubled,
+        "doubled": doubled & ~lost,
+        "lost": lost,
+        "refused": (frame["error"] != "") | frame["guessed"],
+    }
+
+
+# -- what is shown
+
+
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of hooks of SHOWN in their order, kernels in that of KERNELS; `isa` names the kernel, and `hook` the hook."""
+    part = frame[frame["variant"].isin(SHOWN)]
+    part = part.assign(isa=stack_calls.kernels_named(part), hook=stack_calls.named(part))
+    for column, order in (("variant", SHOWN), ("isa", KERNELS)):
+        part = part.sort_values(column, key=lambda names, order=order: names.map(order.index), kind="stable")
+    return part
+
+
+def cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per kernel, hook of SHOWN and place of the trace, with the worst that happens there."""
+    return _shown(frame)[["isa", "hook", "taken", "worst"]].reset_index(drop=True)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per kernel and hook: at how many of how many instructions the whole trace is right, in the program, asleep and in the
+    hook; of the latter at how many a frame is lost, and how many of these lead to a chain that a reliable walk gives up."""
+    named = frame.assign(isa=stack_calls.kernels_named(frame), hook=stack_calls.named(frame))
+    items = []
+    for (kernel, hook), rows in named.groupby(["isa", "hook"], sort=False):
+        if ANYWHERE not in set(rows["taken"]):
+            continue
+        by = rows.set_index("taken")
+        texts = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
+        lost = {"lost": by.loc[ANYWHERE, "lost"], "given up": by.loc[ANYWHERE, "refused"]}
+        items.append({"isa": kernel, "hook": hook, "program": texts[INSIDE], SLEEPING: texts[SLEEPING], "hook's": texts[ANYWHERE],
+        **lost})
+    shown = pd.DataFrame(items)
+    shown.attrs["right"] = ("program", SLEEPING, "hook's")
+    return shown
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: all of it."""
+    return table(frame)
+
+
+def whose(frame: pd.DataFrame) -> pd.DataFrame:
+    """From stack_calls' rows: a row per kernel, hook of SHOWN that is looked up, and part of CODE: at how many instructions of it a
+    frame is lost, and the share of all of the hook's, in percent."""
+    part = _shown(frame[frame["recovered"] & frame["where"].isin([PROGRAM, HOOK])])
+    part["instructions"] = part["boundaries"].where(_told(part)["lost"], 0)
+    sums = part.groupby(["isa", "hook", "code"], sort=False)[["instructions", "boundaries"]].sum().reset_index()
+    whole = sums.groupby(["isa", "hook"], sort=False)["boundaries"].transform("sum")
+    sums["share"] = (100 * sums["instructions"] / whole).round()
+    order = list(dict.fromkeys(zip(part["isa"], part["hook"], strict=True)))
+    keys = [(order.index((r.isa, r.hook)), CODE.index(r.code)) for r in sums.itertuples()]
+    out = sums.drop(columns="boundaries").rename(columns={"code": "part"}).assign(key=keys).sort_values("key", ignore_index=True)
+    out = out.drop(columns="key")
+    out.attrs["units"] = {"share": "% of the hook's instructions"}
+    return out
+
+
+def whose_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same with a column per part."""
+    data = whose(frame)
+    index = pd.MultiIndex.from_frame(data[["isa", "hook"]].drop_duplicates())
+    wide = data.pivot(index=["isa", "hook"], columns="part", values="instructions").reindex(index=index, columns=list(CODE))
+    wide = wide.astype("Int64").astype("string").fillna("-")
+    wide.columns = ["ftrace", "direct", "return", "C"]
+    out = wide.reset_index()
+    out.attrs["right"] = list(wide.columns)
+    return out
+
+
+def _of(frame: pd.DataFrame, isa: str, variant: str, taken: str, unwound: str = FP, recovered: bool = True) -> pd.Series | None:
+    """One row; None if that hook is not there."""
+    keys = {"isa": isa, "variant": variant, "taken": taken, "unwound": unwound, "recovered": recovered}
+    found = frame[(frame[list(keys)] == list(keys.values())).all(axis=1)]
+    return found.iloc[0] if len(found) else None
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
+    not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"."""
+    values: dict[str, object] = {}
+    for r in frame.itertuples():
+        words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
+        name = slug("-".join(words))
+        values |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
+    return values
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Traces in the program and asleep, arm64 first; then riscv64's and x86-64's difference."""
+    ways = {taken: [_of(frame, "arm64", v, taken) for v in DIRECT] for taken in (INSIDE, SLEEPING)}
+    parts = []
+    for taken, ways_of in ways.items():
+        present = [r for r in ways_of if r is not None]
+        counts = (sum(r[name] for r in present) for name in ("lost", "boundaries"))
+        parts.append(f"{_tell(*counts)} instructions {taken}")
+    twice = [v for v, r in zip(DIRECT, ways[SLEEPING], strict=True) if r is not None and r["doubled"]]
+    text = f"On arm64 stack traces with a direct call lose a frame at {listed(parts)}"
+    text += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
+    hooked = [_of(frame, "arm64", "fprobe exit", SLEEPING, recovered=r) for r in (True, False)]
+    if all(r is not None for r in hooked):
+        with_it, without = (_tell(r["lost"], r["boundaries"]) for r in hooked if r is not None)
+        text += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
+    fentry, fprobe = (_of(frame, "riscv64", v, INSIDE) for v in ("fentry", "fprobe"))
+    if fentry is not None and fprobe is not None:
+        one, other = (_tell(r["lost"], r["boundaries"]) for r in (fentry, fprobe))
+        text += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
+    return text
+
+
+def _tell(some: int, of: int) -> str:
+    """A count of others.
+
+    >>> _tell(0, 3), _tell(3, 3), _tell(1, 3)
+    ('none of 3', 'all 3', '1 of 3')
+    """
+    return f"all {of}" if some == of else f"{some or 'none'} of {of}"
+
+
+def whose_answer(frame: pd.DataFrame) -> str:
+    """Where arm64 loses frames, by direct call and by fprobe."""
+    data = whose(frame).set_index(["isa", "hook", "part"])["instructions"]
+    known = {(isa, hook.removesuffix(" *"), part): int(n) for (isa, hook, part), n in data.items()}
+
+    def at(isa: str, hook: str) -> str:
+        parts = [f"{n} in {_the(part)}" for part in CODE if (n := known.get((isa, hook, part), 0))]
+        return f"at {listed(parts)}" if parts else "nowhere"
+
+    return (
+        f"An interrupt in a hook finds a frame lost on arm64 with fentry {at('arm64', 'fentry')}; with fprobe "
+        f"{at('arm64', 'fprobe')}; with fprobe's return hooked {at('arm64', 'fprobe exit')}. By ORC's rules x86-64 loses "
+        f"one with fentry {at('x86-64, ORC', 'fentry')}, with fprobe {at('x86-64, ORC', 'fprobe')}."
+    )
+
+
+def _the(part: str) -> str:
+    return {RETURN: "the return trampoline", CALLED: "the direct call's trampoline"}.get(part, part)
+
+
+@judges("d9")
+def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a kernel and a place where traces are taken, if one loses a frame there with any direct call of BPF's."""
+    frame = rows() if frame is None else frame
+    part = frame[frame["variant"].isin(BPF_CALLS)]
+    sums = part.groupby(["isa", "unwound", "taken"], sort=False)[["lost", "boundaries"]].sum().reset_index()
+    cases = sums.assign(truth=sums["lost"] > 0, kernel=sums["isa"] + sums["unwound"])
+    kind, on = across(cases, {"taken": "where the trace is taken", "kernel": "the kernel"})
+    each = []
+    for (isa, unwound), group in sums.groupby(["isa", "unwound"]):
+        counts = (f"{_tell(r.lost, r.boundaries)} {r.taken}" for r in group.itertuples())
+        each.append(f"on {isa_name(str(isa))} by {_BY[str(unwound)]} {listed(counts)}")
+    probe = {v: _of(frame, "arm64", v, ANYWHERE) for v in ("fprobe", "fprobe exit")}
+    beside = listed(f"{r['lost']} of {r['boundaries']} with {v}" for v, r in probe.items() if r is not None)
+    because = (
+        f"BPF's direct calls (fentry, alone and beside an ops, and fexit) lose a frame at so many instructions: {'; '.join(each)}. "
+        f"For comparison, arm64 in the hook: {beside}. Live patching asks of sleeping tasks; a frame that is doubled is not lost. "
+        "What makes a trace reliable the mail, which reports what others said, leaves open; here it has the function, its caller "
+        "and that one's."
+    )
+    values = {f"{r.isa}, {r.unwound}, {r.taken}": _tell(r.lost, r.boundaries) for r in sums.itertuples()}
+    return Verdict(kind, because, values, on)
+
+
+_BY = {FP: "frame pointers", ORC: "ORC"}
+_CHART = heat_map("worst", rows="hook", columns="taken", letters=LETTERS, abreast=2)
+_LIMITS = (
+    "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
+    "riscv64. riscv64's kernels look up no return hooks of this kind."
+)
+FIGURES = (
+    Figure(
+        "fig-stacks",
+        f"Is a stack trace right? ({releases.LATEST})",
+        chart=lambda frame: _CHART(cells(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per kernel: for each hook, and for traces taken in its program, asleep in the function, and at any "
+        "instruction of the hook, a letter for the worst that happens to a frame. The table has the counts and every hook.",
+        limits=_LIMITS,
+        hypothetical=True,
+    ),
+    Figure(
+        "fig-stacks-lost",
+        "In whose code does an interrupt find a frame lost?",
+        rows=lambda frame: stack_calls.rows(),
+        chart=lambda frame: stacked_bars("share", bars=("hook",), stack="part")(whose(frame)),
+        table=whose_table,
+        answer=whose_answer,
+        alt="A panel per kernel with a bar per hook: the share of its instructions at which a trace lacks the function, its caller "
+        "or that one's, by whose code it is: ftrace's trampoline, that of a direct call, the return trampoline, C.",
+        limits=_LIMITS,
+        hypothetical=True,
+    ),
+)

@@ -1,0 +1,217 @@
+"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and which consumers it does not serve."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pandas as pd
+
+from ....ftrace import releases
+from ....ftrace.meant import kprobes_break, kretprobes_on_return_hooks
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ....publish.figures.chart import heat_map
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, listed, on_each, slug
+from ....sparsity.consumers.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
+from ....sparsity.structures.providers import PROVIDERS
+from ....sparsity.structures.views import DIRECT, View
+from ....trampolines.kprobe import Kretprobe
+from ...memo import once
+from ...shared.hypothetical import named
+from .return_costs import added, with_and_without
+
+NAME = "return_saves"
+TITLE = "What a kretprobe's return trampoline saves, and who is served"
+LATEST = releases.LATEST
+REGS, WITHOUT, ARGS, VALUE = "all", "no trap", "arguments", "value"
+#: What is saved -> the features' values: all general registers, as kernels do; the same by a trampoline where kernels have an
+#: exception do it, as the smaller sets are saved; what an ftrace_regs has; what a value is returned in.
+SAVES: dict[str, dict[str, Any]] = {
+    REGS: {},
+    WITHOUT: {"kretprobe_brk": False},
+    ARGS: {"return_save": "args"},
+    VALUE: {"return_save": "value"},
+}
+#: Who asks something of a return, as the chart calls them, in the order in which it shows them. The others emulate instructions, or
+#: ask for what is not asked of a return.
+CONSUMERS = {
+    "return-value": "value",
+    "instruction-pointer": "ip",
+    "stack-pointer": "sp",
+    "stack-word": "stack word",
+    "user-mode": "user mode",
+    "callchain": "callchain",
+    "interrupts": "irqs",
+    "conditions": "flags",
+}
+LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
+UNITS = {"instructions": "insns"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, save set and consumer, in the newest release. arm64's kernels have an exception save them all, so that all
+    by a trampoline is there as well.
+
+    Columns: isa, saves (a name of SAVES), hypothetical, consumer (a name of CONSUMERS), outcome, fields (that it read); and of the
+    whole call, in each of its rows: instructions, stores (that the kretprobe adds).
+    """
+    records = []
+    for isa in ISAS:
+        for saves in sets(isa):
+            kernel = _kernel(isa, saves)
+            whole = {"isa": isa, "saves": saves, "hypothetical": saves != REGS, **_cost(kernel)}
+            cells = {cell.consumer.name: cell for cell in _matrix(kernel).cells}
+            for consumer in CONSUMERS:
+                cell = cells[consumer]
+                records.append({**whole, "consumer": consumer, "outcome": cell.outcome, "fields": " ".join(cell.fields)})
+    frame = pd.DataFrame(records)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def sets(isa: str) -> list[str]:
+    """The save sets that an ISA has, in order."""
+    trap = _kernel(isa, REGS).features["kretprobe_brk"]
+    return [saves for saves in SAVES if trap or saves != WITHOUT]
+
+
+@functools.cache
+def _kernel(isa: str, saves: str) -> Kernel:
+    return Kernel(isa, LATEST, **SAVES[saves])
+
+
+def _matrix(kernel: Kernel) -> Matrix:
+    """All consumers on what the return trampoline of a kretprobe passes."""
+    own = not kretprobes_on_return_hooks(kernel.features)
+    return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
+
+
+def _cost(kernel: Kernel) -> dict[str, object]:
+    hooked, idle = with_and_without(kernel, Kretprobe(breakpoint=kprobes_break(kernel.features)))
+    more = added(hooked, idle)
+    return {"instructions": more.instructions, "stores": more.stores}
+
+
+# --- What is shown
+
+
+def whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and save set: what the call adds, and how many consumers are right of those that were asked."""
+    keys = ["isa", "saves", "hypothetical", "instructions", "stores"]
+    asked = frame[frame["outcome"] != NOT_ASKED]
+    counted = asked.assign(right=asked["outcome"] == RIGHT).groupby(keys, sort=False)["right"].agg(["sum", "size"])
+    return counted.rename(columns={"sum": "right", "size": "asked"}).reset_index()
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and save set: what a kretprobe then adds, and how many consumers it serves."""
+    data = named(whole(frame), "saves")
+    printed = data[["isa", "saves", "instructions", "stores"]].rename(columns={"instructions": "insns"})
+    printed["right"] = [f"{r.right}/{r.asked}" for r in data.itertuples()]
+    printed.attrs["right"] = ["insns", "stores", "right"]
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: the same, with a letter for each consumer, in order."""
+    letters = frame.assign(letter=frame["outcome"].map(LETTERS)).groupby(["isa", "saves"], sort=False)["letter"].agg("".join)
+    printed = table(frame)
+    printed["consumers"] = [letters[r.isa, r.saves] for r in whole(frame).itertuples()]
+    return printed
+
+
+def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
+    return frame[(frame["isa"] == isa) & (frame["saves"] == saves)].set_index("consumer")
+
+
+def _full(frame: pd.DataFrame, isa: str) -> str:
+    """The save set that a smaller set is compared with: all registers, saved in the same way."""
+    return WITHOUT if len(_of(frame, isa, WITHOUT)) else REGS
+
+
+def lost(frame: pd.DataFrame, isa: str, saves: str) -> list[str]:
+    """Consumers that a set does not serve and all registers do."""
+    full, less = (_of(frame, isa, s)["outcome"] for s in (_full(frame, isa), saves))
+    return [c for c in CONSUMERS if full[c] == RIGHT and less[c] != RIGHT]
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What the smallest set leaves out of the cost, who is served all the same, and who is not."""
+    data = whole(frame).set_index(["isa", "saves"])
+    counts = {isa: (data["instructions"][isa, _full(frame, isa)], data["instructions"][isa, VALUE]) for isa in ISAS}
+    away = {isa: f"{every - less} of {every}" for isa, (every, less) in counts.items()}
+    tracing = [c for c in CONSUMERS if all(_of(frame, isa, VALUE)["outcome"][c] == RIGHT for isa in ISAS)]
+    gone = {isa: listed(CONSUMERS[c] for c in lost(frame, isa, VALUE)) or "nothing" for isa in ISAS}
+    trap = {isa: data["instructions"][isa, REGS] - data["instructions"][isa, _full(frame, isa)] for isa in ISAS}
+    apart = [f"{isa_name(isa)}'s exception, which is not counted there, takes {n} more" for isa, n in trap.items() if n]
+    return (
+        f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe"
+        f"{''.join(f'; {one}' for one in apart)}. "
+        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are right on every ISA all the same; what is lost is "
+        f"{on_each(gone)}."
+    )
+
+
+@judges("k1")
+def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a consumer on an ISA if it is told the same of a return by a trampoline that saves the value alone as by one that
+    saves all registers."""
+    data = rows() if frame is None else frame
+    cases = []
+    for isa in data["isa"].unique():
+        full, less = (_of(data, isa, s)["outcome"] for s in (_full(data, isa), VALUE))
+        cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
+    kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
+    costs = whole(data).set_index(["isa", "saves"])
+    isas = list(data["isa"].unique())
+    gone = {isa: listed(CONSUMERS[c] for c in lost(data, isa, VALUE)) or "nobody" for isa in isas}
+    values: dict[str, int | float | str] = {
+        f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
+        for isa in isas
+        for saves in (VALUE, _full(data, isa))
+        for r in (costs.loc[(isa, saves)],)
+    }
+    compared = {
+        isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(data, isa))) for isa in isas
+    }
+    because = (
+        f"A return trampoline that saves the value, hypothetical on every ISA, serves {on_each(compared)} instructions of a "
+        f"kretprobe whose trampoline saves all. Of the consumers that are right where all registers are saved, it does not serve "
+        f"{on_each(gone)}."
+    )
+    return Verdict(kind, because, values, on)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
+    values: dict[str, object] = {}
+    for r in whole(frame).itertuples():
+        key = f"{r.isa}-{slug(r.saves)}"
+        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
+        values[f"{key}-asked"] = int(r.asked)
+    return values
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    return named(frame, "saves").assign(consumer=frame["consumer"].map(CONSUMERS))
+
+
+FIGURES = (
+    Figure(
+        "fig-return-saves",
+        "Which consumers does a return trampoline serve that saves less?",
+        chart=lambda frame: heat_map("outcome", rows="saves", columns="consumer", letters=LETTERS, abreast=1)(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a row per save set and a column per consumer: right, wrong, garbage or not asked. The table has "
+        "what a kretprobe adds with each.",
+        limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
+        "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
+        "structures, beside a full set of true registers.",
+        hypothetical=True,
+    ),
+)

@@ -1,0 +1,283 @@
+"""Which fields that a kretprobe's users read are the same under what is to replace it, and which come back with a shim?"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ....base.errors import unknown
+from ....ftrace import releases
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....publish.figures.chart import heat_map
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.table import pivot
+from ....returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
+from ....sparsity.structures.classify import TRUE
+from ....vmlinux.saved import frames_saved
+from ...memo import once
+
+NAME = "return_migrated"
+TITLE = "What a kretprobe's users read, under the replacement"
+LATEST = releases.LATEST
+#: Releases since fprobes are on the graph tracer in which it was otherwise somewhere: what return_to_handler stores, and what
+#: ftrace_partial_regs() fills in.
+OLDER = ("v6.16", "v6.18")
+#: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
+SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
+LETTERS = {SAME: "s", LOST: "L", SHIMMED: "h", NEVER: "w", NOT_ASKED: "-"}
+#: The uses, by what takes the kretprobe's place, and with it as the chart's panels call them.
+API, EVENT, PROGRAM, TYPED, STAP = "handler", "event", "kprobe_multi", "fexit", "systemtap"
+TITLES = {
+    API: "handler: an fprobe's",
+    EVENT: "kprobe event: fprobe event",
+    PROGRAM: "BPF: kprobe_multi",
+    TYPED: "BPF: fexit",
+    STAP: "systemtap: an fprobe's pt_regs",
+}
+#: The graph tracer's return trampoline.
+_GRAPH = "return_to_handler"
+#: Fields that are several registers, as a sentence calls them.
+SEVERAL = {"kept": "registers that functions keep, but for the frame pointer,", "others": "arguments and scratch registers"}
+_EXTRA = {"kept registers": "kept", "other registers": "others"}
+
+
+@dataclass(frozen=True)
+class Use:
+    """The users of one interface.
+
+    teller: the provider of its fields afterwards, except for those in `others`.
+    fields: in the user's words -> as `migration` calls them.
+    """
+
+    teller: str
+    fields: dict[str, str]
+    others: dict[str, str]
+
+    def of(self, read: str) -> str:
+        """Who tells what is read so."""
+        return self.others.get(read, self.teller)
+
+
+#: Use -> what it reads, in its words, and who tells it afterwards. Of an event, perf's own fill starts the callchain.
+USES = {
+    API: Use(
+        FPROBE,
+        {
+            "return value": "value",
+            "two words of it": "wide",
+            "return address": "back",
+            "function": "function",
+            "running kprobe": "running",
+            "stack pointer": "sp",
+            **_EXTRA,
+        },
+        {},
+    ),
+    EVENT: Use(
+        FPROBE, {"$retval": "value", "$stack": "sp", "$stack0": "word", "%reg": "kept", "callchain": "trace"}, {"callchain": PERFS}
+    ),
+    PROGRAM: Use(
+        MULTI,
+        {
+            "PT_REGS_RC": "value",
+            "PT_REGS_IP": "ip",
+            "PT_REGS_SP": "sp",
+            "PT_REGS_FP": "fp",
+            "func_ip": "function",
+            "stackid": "trace",
+            **_EXTRA,
+        },
+        {},
+    ),
+    TYPED: Use(FEXIT, {"PT_REGS_RC": "value", "PT_REGS_IP": "ip", "PT_REGS_SP": "sp", "PT_REGS_FP": "fp", **_EXTRA}, {}),
+    STAP: Use(
+        MULTI,
+        {
+            "$return": "value",
+            "ip": "ip",
+            "sp": "sp",
+            "fp": "fp",
+            "backtrace": "trace",
+            "user mode": "mode",
+            "interrupts": "irqs",
+            "conditions": "flags",
+            **_EXTRA,
+        },
+        {},
+    ),
+}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, use and field, in the newest release.
+
+    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it right
+    with a kretprobe, and with its replacement? None where the ISA has it not), least (the shim that fills least and has it right,
+    "" where none does or none is asked), some (of a field that is several registers, does the replacement or a shim tell one?),
+    outcome (one of LETTERS).
+    """
+    return pd.DataFrame([row for isa in ISAS for use in USES for row in of_use(isa, use)])
+
+
+@once
+def older() -> pd.DataFrame:
+    """The same of what BPF's programs and scripts read, in OLDER, without asking shims; with a column release."""
+    return pd.DataFrame(
+        [{"release": r, **row} for r in OLDER for isa in ISAS for use in (PROGRAM, STAP) for row in of_use(isa, use, r)]
+    )
+
+
+def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]:
+    """The rows of one in a release, of an older one without shims; raises TramplabError for an unknown use."""
+    if use not in USES:
+        raise unknown("use of a kretprobe", use, USES)
+    records: list[dict[str, object]] = []
+    for read, field in USES[use].fields.items():
+        before, after = (tells(isa, teller, release).right[field] for teller in (BEFORE, USES[use].of(read)))
+        asked = SHIMS if use != TYPED and release == LATEST else ()
+        shims = [s for s in asked if tells(isa, s, release).right[field]]
+        row = {"isa": isa, "use": use, "read": read, "field": field, "before": before, "after": after, "least": (*shims, "")[0]}
+        afterwards = (USES[use].of(read), *asked)
+        told_by = [tells(isa, teller, release).registers for teller in afterwards if field in REGISTERS]
+        some = any(set(REGISTERS[field](kernel(isa, release).isa)) & registers for registers in told_by)
+        records.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
+    return records
+
+
+@functools.cache
+def kernel(isa: str, release: str = LATEST) -> Kernel:
+    """The one in which all of a release is run."""
+    return Kernel(isa, release)
+
+
+@functools.cache
+def tells(isa: str, teller: str, release: str = LATEST) -> Told:
+    """What one of migration.TELLERS tells there."""
+    return told(kernel(isa, release), teller)
+
+
+def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
+    """One of LETTERS, by whether a field is right before, after, and with a shim.
+
+    >>> outcome(True, True, False), outcome(True, False, True), outcome(True, False, False), outcome(False, False, True)
+    ('same', 'with a shim', 'lost', 'was wrong')
+    """
+    if before is None or after is None:
+        return NOT_ASKED
+    if not before:
+        return NEVER
+    return SAME if after else SHIMMED if shimmed else LOST
+
+
+# --- What is shown
+
+
+def counted(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and use: how many fields have which outcome."""
+    counts = frame.pivot_table(index=["isa", "use"], columns="outcome", values="read", aggfunc="count", sort=False, fill_value=0)
+    return counts.reindex(columns=list(LETTERS), fill_value=0).astype(int).reset_index()
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per use and field, with the shim that is enough for it, by ISA, where there is one and it is needed."""
+    told_by = frame.assign(said=[_said(r.outcome, r.least) for r in frame.itertuples()])
+    return pivot("said", "isa", index=("use", "read"), total=False)(told_by).rename(columns=isa_name)
+
+
+def _said(found: str, least: str) -> str:
+    return f"shim {least}" if found == SHIMMED else "-" if found == NOT_ASKED else found
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _names(frame: pd.DataFrame, use: str, isa: str, found: str) -> list[str]:
+    return list(frame["read"][(frame["use"] == use) & (frame["isa"] == isa) & (frame["outcome"] == found)])
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What is the same, what a shim brings back, what is gone."""
+    data = counted(frame).set_index(["use", "isa"])
+    isas = list(dict.fromkeys(frame["isa"]))
+
+    def share(use: str) -> str:
+        by_name = {}
+        for isa in isas:
+            row = data.loc[(use, isa)]
+            by_name[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
+        return on_each(by_name)
+
+    some = frame[frame["use"].isin((PROGRAM, STAP)) & frame["field"].isin(tuple(SEVERAL))]
+    none = some["outcome"].eq(LOST) & ~some["some"]
+    gone = [SEVERAL[field] for field, found in none.groupby(some["field"], sort=False) if found.all()]
+    sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
+    return (
+        f"Of the fields that a kretprobe's BPF program reads correctly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
+        f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
+        f"return_to_handler does not save it{_earlier(frame)}; a shim can tell it. None of the "
+        f"{' and '.join(gone) or 'lost fields'} can be had at a return from an fprobe, with a shim or without, on any ISA."
+    )
+
+
+def _earlier(frame: pd.DataFrame) -> str:
+    """Where else the stack pointer read otherwise in an older release."""
+    now, then = (part[(part["use"] == PROGRAM) & (part["read"] == "PT_REGS_SP")] for part in (frame, older()))
+    same = set(now["isa"][now["outcome"] == SAME])
+    was = then[then["isa"].isin(same) & (then["outcome"] != SAME)].groupby("isa", sort=False)["release"].agg(list)
+    return "".join(f", and did on {isa_name(str(isa))} in {listed(found)}" for isa, found in was.items())
+
+
+def stack_pointers() -> pd.DataFrame:
+    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
+    pointer?)."""
+    isas = {package.name: package.isa for package in frames_saved.wanted()}
+    items = []
+    for kernel_ in frames_saved.read()["kernels"]:
+        name, isa = kernel_["name"].removeprefix("debian-"), isas[kernel_["name"]]
+        for frame in kernel_["frames"]:
+            slots = {slot["slot"]: slot["kind"] for slot in frame["slots"]}
+            if frame["provider"] == _GRAPH and "sp" in slots:
+                items.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
+    return pd.DataFrame(items)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
+    Debian's kernels whose return_to_handler does not pass the stack pointer."""
+    data = stack_pointers()
+    values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
+    for _, r in counted(frame).iterrows():
+        key = f"{r['isa']}-{slug(r['use'])}"
+        values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
+    return values
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with ISAs as readers call them, and each use with what replaces it."""
+    return frame.assign(on=frame["isa"].map(isa_name), panel=frame["use"].map(TITLES))
+
+
+FIGURES = (
+    Figure(
+        "fig-return-migrated",
+        "Which fields read the same under the replacement?",
+        chart=lambda frame: heat_map(
+            "outcome", rows="read", columns="on", facet="panel", letters=LETTERS, quiet=(NOT_ASKED,), abreast=3
+        )(drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per use of a kretprobe and what replaces it, with a row per field and a column per ISA: the same, the same "
+        "with a shim, lost, or wrong under a kretprobe already.",
+        limits=f"Emulated in {LATEST}, and for k5 in {listed(OLDER)}: a field is right if it is told as it was at the function's "
+        "return, in calls with other registers and another stack. kept registers: those that functions keep; other: arguments and "
+        "scratch. No kernel has a shim.",
+        hypothetical=True,
+    ),
+)

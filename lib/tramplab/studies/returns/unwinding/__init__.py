@@ -1,0 +1,1 @@
+"""Stack traces and return predictions while a function's return is hooked."""

@@ -1,0 +1,1 @@
+"""Consumers that change where a call goes on, and what they need of a trampoline."""

@@ -1,0 +1,267 @@
+"""Can a function be replaced by changing only the instruction pointer, and what does each save set make of it?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....base.errors import TramplabError
+from ....emulate.counting.counts import COMPONENTS
+from ....emulate.machine import COUNT, RECORD
+from ....estimate.returnstack import replay
+from ....ftrace import releases
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....lab.run import Run
+from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ....publish.figures.chart import stacked_bars
+from ....publish.figures.figure import Figure
+from ....publish.phrases import HYPOTHETICAL, isa_name, marked, on_each
+from ....trampolines.plain import Ops
+from ...memo import once
+from .patched_calls import CALLS, passed, result
+
+NAME = "live_patching"
+TITLE = "A function replaced through the instruction pointer"
+#: What is attached -> callback, and save set; the kernels' own first. "call": the replacement comes back to a given place before
+#: the caller has it.
+CASES = {
+    "args": ("lab_livepatch", "args"),
+    "ip": ("lab_livepatch", "ip"),
+    "ip+sp": ("lab_livepatch", "ip+sp"),
+    "ip+sp, call": ("lab_call_instead", "ip+sp"),
+    "all": ("lab_livepatch", "own-regs"),
+}
+KERNELS = {"regs": ("lab_livepatch", "regs")}
+#: The save sets that a release has; the others are hypothetical.
+REAL = ("args", "regs")
+OUTSIDE = tuple(c for c in COMPONENTS if c != "function")
+UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B", "added": "insns"}
+#: The function whose costs are shown.
+SHOWN = "three_args"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release and what is attached, to each traced function in turn: do calls do what the replacement does?
+
+    Columns: isa, release, save (a name of CASES; "regs" in the last release shown that has it), hypothetical (no kernel has it),
+    plain and plain_right (functions without arguments on the stack, and those of them whose caller gets what the replacement
+    gives), stacked and stacked_right (the others), came_back (calls that came back to the given place), shares (is a further
+    ops on the function let in, and is it still replaced?); of a call of SHOWN also own and outer (mispredicted returns in the
+    call, and of the `callers` above it), written (bytes of the frame), instructions by component, the functions left out, and
+    added (their sum, less that of the unhooked call).
+    """
+    frame = pd.DataFrame([_row(kernel, save, *case) for kernel, cases in _kernels() for save, case in cases.items()])
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _kernels() -> Iterator[tuple[Kernel, dict[str, tuple[str, str]]]]:
+    """What is booted, and the cases that are tried there."""
+    newest = releases.LATEST
+    for isa in ISAS.values():
+        with_regs = [r for r in releases.shown() if releases.features(isa, r, {})["regs"]][-1]
+        if with_regs == newest:
+            yield Kernel(isa.name, newest, meter=RECORD), {"args": CASES["args"], **KERNELS, **CASES}
+        else:
+            yield Kernel(isa.name, newest, meter=RECORD), CASES
+            yield Kernel(isa.name, with_regs, meter=RECORD), KERNELS
+
+
+def _row(kernel: Kernel, save: str, callback: str, saved: str) -> dict[str, object]:
+    idle = kernel.call(SHOWN, *passed(kernel, SHOWN).arguments).counts
+    run = _call(kernel, SHOWN, callback, saved)
+    kernel.machine.set_meter(COUNT)  # of the rest only the results are looked at
+    returns = kernel.image.address("lab_returns")
+    before = kernel.machine.read_u64(returns)
+    tally: Counter[str] = Counter()
+    for name in CALLS:
+        made = passed(kernel, name)
+        kind = "stacked" if kernel.passed(made.arguments, {})[1] else "plain"
+        wanted = result(kernel, made, kernel.image.address(f"new_{name}"))
+        with kernel.attached(kernel.function(name), _ops(name, callback, saved)):
+            tally[kind] += 1
+            tally[f"{kind}_right"] += result(kernel, made, kernel.function(name).address) == wanted
+    came_back = kernel.machine.read_u64(returns) - before
+    shares = _shares(kernel, callback, saved)
+    kernel.machine.set_meter(RECORD)
+    replayed = replay(run)
+    by = {c: run.counts.by_component[c].instructions for c in OUTSIDE}
+    return {
+        "isa": kernel.isa.name,
+        "release": kernel.features.release,
+        "save": save,
+        "hypothetical": save not in REAL,
+        **{k: tally[k] for k in ("plain", "plain_right", "stacked", "stacked_right")},
+        "came_back": came_back,
+        "shares": shares,
+        "own": replayed.own,
+        "outer": replayed.outer,
+        "callers": replayed.callers,
+        "written": run.frame.written,
+        **by,
+        "added": (run.counts.outside - idle.outside).instructions,
+    }
+
+
+def _shares(kernel: Kernel, callback: str, saved: str) -> bool:
+    """Does it replace a function that a further ops wants, too, and does that one see the call?"""
+    made, function = passed(kernel, SHOWN), kernel.function(SHOWN)
+    wanted = result(kernel, made, kernel.image.address(f"new_{SHOWN}"))
+    try:
+        with kernel.attached(function, _ops(SHOWN, callback, saved), Ops(save="regs" if saved == "regs" else "args")):
+            run = kernel.call(function, *made.arguments, registers=made.registers)
+            return run.hits == (1, 1) and result(kernel, made, function.address) == wanted
+    except TramplabError:  # it must be alone
+        return False
+
+
+def _ops(name: str, callback: str, saved: str) -> Ops:
+    return Ops(save=saved, callback=callback, go_to=f"new_{name}")
+
+
+def _call(kernel: Kernel, name: str, callback: str, saved: str) -> Run:
+    """One call of a function that is replaced so."""
+    made = passed(kernel, name)
+    with kernel.attached(kernel.function(name), _ops(name, callback, saved)):
+        return kernel.call(name, *made.arguments, registers=made.registers)
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what is attached as readers see it: what no kernel has is marked."""
+    return frame.assign(save=[marked(r.save, r.hypothetical) for r in frame.itertuples()])
+
+
+def bars(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per component of what is attached in the newest release: instructions added. Of the components the unhooked call
+    has the site's NOPs alone, and they are in `site`. Components that add nothing anywhere are left out."""
+    part = named(frame[frame["release"] == releases.LATEST]).reset_index(drop=True).assign(order=lambda d: d.index)
+    part["site"] -= part[list(OUTSIDE)].sum(axis=1) - part["added"]
+    part = part.melt(["isa", "save", "order"], list(OUTSIDE), var_name="component", value_name="instructions")
+    counted = part.groupby("component")["instructions"].transform("max") > 0
+    return part[counted].sort_values("order", kind="stable")
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per ISA, release and what is attached: functions that were replaced correctly, and one call of SHOWN."""
+
+    def part(kind: str) -> pd.Series:
+        return frame[f"{kind}_right"].astype(str) + "/" + frame[kind].astype(str)
+
+    printed = named(frame)[["isa", "release", "save"]].assign(
+        right=part("plain"),
+        stacked=part("stacked"),
+        shares=frame["shares"],
+        missed=frame["own"].astype(str) + "+" + frame["outer"].astype(str),
+        written=frame["written"],
+        added=frame["added"],
+    )
+    printed.attrs["units"] = {"added": "insns", "written": "B", "missed": "returns"}
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
+    "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
+    mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
+    "callers-total", "call-missed-outer"."""
+    values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
+    for r in frame.itertuples():
+        name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
+        values |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
+    called = frame[frame["save"] == "ip+sp, call"]
+    values |= {f"{r.isa}-stacked-total": r.stacked for r in called.itertuples()}
+    values["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
+    values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
+    values["callers-total"] = _alternatives(called["callers"])
+    return values
+
+
+def _alternatives(values: pd.Series) -> str:
+    """Different values, in order.
+
+    >>> _alternatives(pd.Series([3, 1, 3]))
+    '1 or 3'
+    """
+    return " or ".join(map(str, sorted(set(values))))
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The answer above the figure, from the rows."""
+    added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
+    isas = list(dict.fromkeys(frame["isa"]))
+    kernels = on_each({isa: added[isa, "args"] for isa in isas}, "instructions")
+    least = on_each({isa: added[isa, "ip"] for isa in isas})
+    return f"Live patching adds {kernels} with the kernels' ftrace_regs, and {least} with {marked('the ip alone')}."
+
+
+#: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.
+FLAGS = {"ip alone": ("ip", "ip"), "ip and stack": ("ip+sp, call", "ip+sp")}
+
+
+def conditions(frame: pd.DataFrame) -> pd.DataFrame:
+    """What live patching needs of a flag: columns isa, flag, need, truth."""
+    records = []
+    added = frame.set_index(["isa", "save"])["added"].to_dict()
+    for flag, (save, cost) in FLAGS.items():
+        for r in frame[frame["save"] == save].itertuples():
+            needs = {
+                "without arguments on the stack": r.plain_right == r.plain,
+                "with arguments on the stack": r.stacked_right == r.stacked,
+                "comes back": flag == "ip alone" or r.came_back == r.plain + r.stacked,
+                "cheaper than all registers": added[r.isa, cost] < added[r.isa, "all"],
+                "callers' returns are predicted": r.outer == 0,
+                "shares its function": r.shares,
+            }
+            records += [{"isa": r.isa, "flag": flag, "need": need, "truth": bool(truth)} for need, truth in needs.items()]
+    return pd.DataFrame(records)
+
+
+@judges("v6")
+def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict:
+    """A flag serves live patching: through it every function is replaced, those with arguments on the stack included, for less
+    than all registers cost, the returns of the callers are predicted as before, and other ops may share the function."""
+    frame = rows() if frame is None else frame
+    kind, on = across(conditions(frame), {"flag": "whether the stack is changed", **BY_ISA})
+    ip, call = (frame[frame["save"] == save] for save, _ in FLAGS.values())
+    added, isas = frame.set_index(["isa", "save"])["added"].to_dict(), list(dict.fromkeys(frame["isa"]))
+    costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {isa_name(i)}" for i in isas)
+    replaced, tried = (int(ip[f"plain{s}"].sum() + ip[f"stacked{s}"].sum()) for s in ("_right", ""))
+    because = (
+        f"With ip alone {replaced} of {tried} functions were replaced, on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a "
+        f"further ops, too. Instructions added with {marked('ip alone')}, with ftrace_regs and with {marked('all registers')}: "
+        f"{costs}. With the stack to change, too, the replacement was called and came back in {call['plain_right'].sum()} of "
+        f"{call['plain'].sum()} functions that take no argument on the stack and in {call['stacked_right'].sum()} of "
+        f"{call['stacked'].sum()} that do; of the {_alternatives(call['callers'])} callers' returns {_alternatives(call['outer'])} "
+        f"are then mispredicted, {_alternatives(ip['outer'])} with ip alone; a further ops was let in on "
+        f"{int(call['shares'].sum())} of {len(call)} ISAs. {HYPOTHETICAL}"
+    )
+    shown = (("ip", marked("ip alone")), ("args", "ftrace_regs"), ("all", marked("all registers")))
+    values: dict[str, int | float | str] = {
+        f"{isa_name(isa)}, {words}": int(added[isa, save]) for isa in isas for save, words in shown
+    }
+    return Verdict(kind, because, values, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-live-patching",
+        "What does live patching add to a call, by what the trampoline saves?",
+        chart=lambda frame: stacked_bars("instructions", bars=("save",))(bars(frame)),
+        table=table,
+        answer=answer,
+        alt="Bars per ISA: instructions added to a call that is sent on to another function, one bar per save set, the kernels' "
+        "own first, split into site, trampoline, core and callback. The table below has every number.",
+        limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
+        "functions themselves; no timing.",
+        hypothetical=True,
+    ),
+)

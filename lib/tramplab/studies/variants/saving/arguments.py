@@ -1,0 +1,165 @@
+"""What does a hook cost against the number of the function's arguments: is it made for the function, or for every function?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from ....emulate.machine import COUNT
+from ....ftrace import releases
+from ....isa import ISAS
+from ....lab import hooks
+from ....lab.hooks import hypothetical
+from ....lab.kernel import Kernel
+from ....lab.measure import STUDIED
+from ....publish.figures.chart import lines
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, marked
+from ...memo import once
+from ...shared.growth import step
+from ...shared.hypothetical import flagged, named
+
+NAME = "arguments"
+TITLE = "What each argument of the function costs"
+#: A line each, so at most six: what kernels have, and trampolines for one ops that differ in nothing but what they save.
+SHOWN = ("bpf-fentry", "ops", "ops-own-regs", "ops-clobbered", "ops-own-args", "ops-live")
+UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, hook and number of arguments, in the newest release: what one hooked call adds to the unhooked one.
+
+    Columns: isa, hook, hypothetical, args, instructions, loads, stores, load_bytes, store_bytes, branches_taken, bytes_moved (the
+    bytes loaded and stored). A hook that the release does not have on an ISA has no rows there.
+    """
+    records = []
+    for isa in ISAS.values():
+        kernel = Kernel(isa.name, releases.LATEST, meter=COUNT)
+        for name in SHOWN:
+            if not kernel.features[hooks.get(name).needs]:
+                continue
+            for args, called in enumerate(STUDIED):
+                function, values = kernel.function(called), tuple(range(1, args + 1))
+                base = kernel.call(function, *values).counts.total
+                with kernel.attached(function, *hooks.requests(hooks.get(name), 1)):
+                    added = (kernel.call(function, *values).counts.total - base).as_dict()
+                moved = added["load_bytes"] + added["store_bytes"]
+                records.append({"isa": isa.name, "hook": name, "args": args, **added, "bytes_moved": moved})
+    frame = flagged(pd.DataFrame(records))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def table(value: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """A function from rows to a table of one value: a line per ISA and hook, a column per number of arguments."""
+
+    def apply(rows: pd.DataFrame) -> pd.DataFrame:
+        frame, keys = named(rows), ["isa", "hook"]
+        wide = frame.pivot(index=keys, columns="args", values=value)
+        wide = wide.reindex(pd.MultiIndex.from_frame(frame[keys].drop_duplicates())).reset_index()
+        wide.columns = [str(name) for name in wide.columns]
+        unit = UNITS.get(value)
+        wide.attrs["units"] = {str(n): unit for n in range(len(STUDIED))} if unit else {}
+        return wide
+
+    return apply
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: per ISA the instructions added, then the bytes moved."""
+    wide = [table(value)(frame).assign(of=of) for of, value in (("insns", "instructions"), ("bytes", "bytes_moved"))]
+    both = pd.concat([part[part["isa"] == isa] for isa in ISAS for part in wide], ignore_index=True)
+    return both[["isa", "of", "hook", *map(str, range(len(STUDIED)))]]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
+    of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
+    "arm64-ops-added", the instructions added with two arguments."""
+    values: dict[str, object] = {}
+    for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
+        moved = line.set_index("args")["bytes_moved"]
+        for args in (moved.index[0], moved.index[-1]):
+            values[f"{isa}-{hook}-{args}"] = int(moved[args])
+        values[f"{isa}-{hook}-step"] = step(moved.to_dict())
+        values[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
+    flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
+    values["lines"], values["flat"] = len(flat), int(flat.sum())
+    return values
+
+
+_LIMITS = (
+    f"{releases.LATEST}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
+    "the seventh and the eighth argument are on the stack. What is hypothetical lies in reach of the site on every ISA; BPF's code "
+    f"lies so on x86-64 and arm64."
+)
+
+
+def _unbroken(frame: pd.DataFrame) -> pd.DataFrame:
+    """With names whose mark does not get a line of its own where labels are broken."""
+    out = frame.assign(hook=frame["hook"].str.replace(" ", "\N{NO-BREAK SPACE}"))
+    out.attrs = dict(frame.attrs)
+    return out
+
+
+def _answer(frame: pd.DataFrame) -> str:
+    n = numbers(frame)
+    flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
+    rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
+    sets = ("ops-live", "ops-clobbered", "ops-own-regs")
+    parts = []
+    for isa in dict.fromkeys(frame["isa"]):
+        live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
+        parts.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
+    return (
+        f"With two arguments an ops adds {', '.join(parts)}, as it saves them, all that C may clobber, or all registers. "
+        f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
+    )
+
+
+def _answer_bytes(frame: pd.DataFrame) -> str:
+    rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
+    first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
+    more = first[1] - first[0]
+    growth = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    return (
+        f"The same number for every function in {len(rising) - rising.sum()} of {len(rising)} cases (hooks on an ISA). Where only "
+        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(growth)}."
+    )
+
+
+def bytes_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Bytes moved: a line per hook, a column per ISA; of a line that is not flat those without arguments and with the most."""
+    frame = named(rows).sort_values("args", kind="stable")
+    ends = frame.groupby(["hook", "isa"], sort=False)["bytes_moved"].agg(["first", "last"])
+    ends["said"] = [str(r.first) if r.first == r.last else f"{r.first} to {r.last}" for r in ends.itertuples()]
+    isas = list(dict.fromkeys(frame["isa"]))
+    printed = ends["said"].unstack("isa").reindex(index=dict.fromkeys(frame["hook"]), columns=isas).reset_index()
+    printed.columns.name = None
+    printed.attrs = {"units": dict.fromkeys(isas, "B"), "right": isas}
+    return printed
+
+
+FIGURES = (
+    Figure(
+        "fig-arguments",
+        "What does a hook add, by what it saves and by what the function takes?",
+        chart=lambda frame: lines("instructions", over="args", series="hook")(_unbroken(named(frame))),
+        table=table("instructions"),
+        answer=_answer,
+        alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
+        "with a line per hook. The table below has every number.",
+        limits=_LIMITS,
+        hypothetical=True,
+    ),
+    Figure(
+        "fig-arguments-bytes",
+        "How many bytes does a hook move, from no argument to eight?",
+        table=bytes_table,
+        answer=_answer_bytes,
+        limits=_LIMITS,
+        hypothetical=True,
+    ),
+)

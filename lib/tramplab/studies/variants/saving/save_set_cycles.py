@@ -1,0 +1,126 @@
+"""What is a smaller save set worth in cycles, where it was measured?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....ftrace.releases import LATEST
+from ....native import Result
+from ....native.agreement import apart
+from ....native.cached import HOOKS, saved
+from ....publish.claims.claims import UNDECIDABLE
+from ....publish.claims.verdict import Verdict, judges
+from ....publish.figures.figure import Figure
+from ....publish.figures.fitted import digits
+from ....publish.phrases import UNTIMED, listed
+from ...memo import once
+from ...shared.hypothetical import flagged, named
+from ...time import native_machine
+from ...time.saved_times import MACHINES
+
+NAME = "save_set_cycles"
+TITLE = "What a trampoline's save set adds, in measured cycles"
+#: Save set -> the hook that has it. They differ in nothing but that.
+SETS = {"live": "ops-live", "clobbered": "ops-clobbered", "own-args": "ops-own-args", "own-regs": "ops-own-regs"}
+LIVE, ALL_OF_C = SETS["live"], SETS["clobbered"]
+UNITS = {"cycles": "added", "gain": "cycles", "gain_low": "cycles", "gain_high": "cycles"}
+#: Why v3 is no run's to decide.
+UNDECIDED = "what is a meaningful gain is a judgement, and only x86-64 was measured"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per machine of data/native/ and save set, of machines that were timed with both sets that are compared.
+
+    Columns: isa, machine, hook, hypothetical, args, cycles (that one ops adds to a call), gain (cycles less than with all that
+    C may clobber), gain_low, gain_high (by how far apart the windows of both are), share (the gain as a part of what the hook
+    with all that C may clobber adds).
+    """
+    results = {name: r for name, r in saved(HOOKS).items() if r.provenance["release"] == LATEST}
+    frame = flagged(pd.DataFrame([row for name, result in results.items() for row in measured(name, result)]))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def measured(name: str, result: Result) -> Iterator[dict[str, object]]:
+    """The rows of one machine's times, of those on which its windows agree; none without both sets that are compared."""
+    good = {str(r["hook"]): r for r in result.rows if r["agreed"]}
+    if not {"none", LIVE, ALL_OF_C} <= set(good):
+        return
+    added = {hook: float(str(row["cycles_over"])) for hook, row in good.items()}
+    off = {hook: apart(row["windows"]) / min(result.clock) for hook, row in good.items()}  # type: ignore[arg-type]
+    for hook in SETS.values():
+        if hook in good:
+            gain, within = added[ALL_OF_C] - added[hook], (off[hook] + off[ALL_OF_C]) * (hook != ALL_OF_C)
+            head = {"isa": result.provenance["isa"], "machine": native_machine.called(result, name), "hook": hook}
+            band = {"cycles": added[hook], "gain": gain, "gain_low": gain - within, "gain_high": gain + within}
+            head |= {"args": result.provenance["arguments"]} | {k: round(v, 2) for k, v in band.items()}
+            yield head | {"share": round(gain / added[ALL_OF_C], 3)}
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per machine, and a column per hook, the largest set first; a machine may not have timed all."""
+    data = named(frame)
+    order = list(dict.fromkeys(data["hook"]))[::-1]
+    wide = data.pivot(index=["isa", "machine"], columns="hook", values="cycles").reindex(columns=order)
+    printed = wide.map(lambda v: UNTIMED if pd.isna(v) else digits(float(v))).reset_index()
+    printed.columns.name = None
+    printed.attrs = {"units": dict.fromkeys(order, "cycles"), "right": order}
+    return printed
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def shares(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per machine, of live arguments against all that C may clobber. Columns: isa, machine, args, clobbered and live
+    (cycles), gain, share."""
+    live, whole = (frame[frame["hook"] == hook].set_index(["isa", "machine"]) for hook in (LIVE, ALL_OF_C))
+    return live[["args", "gain", "share"]].assign(clobbered=whole["cycles"], live=live["cycles"]).reset_index()
+
+
+def told(frame: pd.DataFrame) -> str:
+    """Per machine: "9.00 instead of 10.0 cycles on zen3"."""
+    return listed([f"{digits(r.live)} instead of {digits(r.clobbered)} cycles on {r.machine}" for r in shares(frame).itertuples()])
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: "measured", in words what machines measured."""
+    return {"measured": told(frame)}
+
+
+@judges("v3")
+def live_is_hardly_a_gain(frame: pd.DataFrame | None = None) -> Verdict:
+    """What was measured; whether it is a meaningful gain no run decides."""
+    frame = rows() if frame is None else frame
+    because = (
+        f"An ops that saves only the live arguments adds {told(frame)}, measured in user mode with one argument. The thread gave "
+        "no number, and no arm64 or riscv64 machine was timed. The trampolines are hypothetical: no kernel has them."
+    )
+    values: dict[str, int | float | str] = {}
+    for r in shares(frame).itertuples():
+        values |= {f"{r.machine}, live": digits(r.live), f"{r.machine}, all that C may clobber": digits(r.clobbered)}
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
+
+
+def _answer(frame: pd.DataFrame) -> str:
+    return f"An ops that saves only the live arguments, not all that C may clobber, adds {told(frame)}, as measured."
+
+
+FIGURES = (
+    Figure(
+        "fig-save-set-cycles",
+        "What is a smaller save set worth on a CPU?",
+        table=table,
+        answer=_answer,
+        limits="Cycles that one ops adds to a call of a function of one argument, measured natively, warm, in user mode. Machines "
+        "are called by their cores.",
+        kind="measured",
+        machine=MACHINES,
+        hypothetical=True,
+    ),
+)

@@ -1,0 +1,158 @@
+"""What does each further callback on one function cost, and does it matter whether one of them wants all registers?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ....emulate.machine import COUNT
+from ....ftrace import releases
+from ....isa import ISAS
+from ....lab.growing import growing
+from ....lab.kernel import Kernel
+from ....publish.figures.chart import lines
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name
+from ....trampolines.plain import Ops
+from ...memo import once
+from ...shared.growth import step
+
+NAME = "callbacks"
+TITLE = "What each further callback adds"
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+#: Which of the ops want all registers: series -> number of callbacks -> what each of them saves.
+REGISTERS = {
+    "none": lambda k: ["args"] * k,
+    "one": lambda k: ["regs"] + ["args"] * (k - 1),
+    "all": lambda k: ["regs"] * k,
+}
+FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+UNITS = {"load_bytes": "B", "store_bytes": "B"}
+#: The chart ends here, on linear axes: with more callbacks nobody would see what all registers add. The table goes on.
+DRAWN = 8
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, who wants all registers, and number of callbacks: what one hooked call adds to the unhooked one.
+
+    Columns: isa, release, regs (none, one, all), callbacks, instructions, loads, stores, load_bytes, store_bytes,
+    branches_taken. Releases: the newest shown that can save all registers on request, and the newest of all; where these
+    differ, the newest has only the series without.
+    """
+    records = []
+    for isa in ISAS.values():
+        for release in shown(isa.name):
+            kernel = Kernel(isa.name, release, meter=COUNT)
+            function = kernel.function(FUNCTION)
+            base = kernel.call(function, *ARGUMENTS).counts.total
+            for regs, saves in REGISTERS.items():
+                if regs != "none" and not kernel.features["regs"]:
+                    continue
+                with growing(kernel, function) as attach:
+                    for k in COUNTS:
+                        attach([Ops(save=save) for save in saves(k)])
+                        added = (kernel.call(function, *ARGUMENTS).counts.total - base).as_dict()
+                        records.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added})
+    frame = pd.DataFrame(records)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def shown(isa: str) -> list[str]:
+    """The releases of this study on an ISA, oldest first: last with a regs trampoline, and newest."""
+    with_regs = [r for r in releases.shown() if releases.features(ISAS[isa], r, {})["regs"]]
+    return list(dict.fromkeys((with_regs[-1], releases.LATEST)))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Instructions added: one line per ISA, release and series, one column per number of callbacks."""
+    keys = ["isa", "release", "regs"]
+    lines = pd.MultiIndex.from_frame(frame[keys].drop_duplicates())
+    wide = frame.pivot(index=keys, columns="callbacks", values="instructions").reindex(lines).reset_index()
+    wide.columns = [str(name) for name in wide.columns]
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: "arm64-further-step", what each callback from the second to the third on adds in the newest
+    release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a
+    call with two callbacks that one of them, or both, want all registers; "x86_64-one-step": what each further one adds then, and
+    "x86_64-none-step", what it adds where none does."""
+    values: dict[str, object] = {}
+    newest = releases.LATEST
+    wide = table(frame).set_index(["isa", "release", "regs"])
+    two = str(COUNTS[1])
+    for isa in ISAS:
+        line = wide.loc[(isa, newest, "none")]
+        values[f"{isa}-further-step"] = slope(frame, isa, newest)
+        values[f"{isa}-second-step"] = int(line["2"] - line["1"])
+        release = shown(isa)[0]
+        values[f"{isa}-regs-release"] = release
+        none, one, every = (int(wide.loc[(isa, release, regs), two]) for regs in REGISTERS)
+        values[f"{isa}-one-added"], values[f"{isa}-all-added"] = one - none, every - none
+        values |= {f"{isa}-{regs}-step": slope(frame, isa, release, regs) for regs in ("none", "one")}
+    return values
+
+
+def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> int | str:
+    """Instructions that each callback adds, from the second to the third on; "-" if they do not all add the same."""
+    line = table(frame).set_index(["isa", "release", "regs"]).loc[(isa, release, regs)]
+    return step({n: line[str(n)] for n in COUNTS[1:]})
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The slope of every ISA, what one ops that wants all registers adds, and all of them, and what that does to the slope."""
+    n = numbers(frame)
+    each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
+    straight = [f"{further} on {isa_name(isa)}" for isa, further in each.items() if further != "-"]
+    once = ", ".join(f"{n[f'{isa}-one-added']} on {_named(isa, n)}" for isa in ISAS)
+    same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
+    every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
+    further = f"From the third on, each callback adds the same number of instructions: {', '.join(straight)} ({releases.LATEST}). "
+    regs = f"With two of them, one that wants all registers adds {once}; "
+    regs += "both together add no more." if same else f"both add {every}."
+    bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
+    steps = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
+    return (further if straight else "") + regs + (f" Each further one adds {', '.join(steps)}, then." if steps else "")
+
+
+def _named(isa: str, n: dict[str, object]) -> str:
+    return f"{isa_name(isa)} {n[f'{isa}-regs-release']}"
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the chart shows: of each ISA the last release that has a trampoline for all registers; lines that are the same are
+    one, and each panel says what a further callback adds."""
+    last = frame["release"] == frame["isa"].map({isa: shown(isa)[0] for isa in ISAS})
+    part = frame[last & (frame["callbacks"] <= DRAWN)]
+    records = []
+    for (isa, release), panel in part.groupby(["isa", "release"], sort=False):
+        title = f"{isa} {release}: +{slope(frame, isa, release)} each"
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for regs, line in panel.groupby("regs", sort=False):
+            alike.setdefault(tuple(line["instructions"]), []).append(str(regs))
+        for names in alike.values():
+            line = panel[panel["regs"] == names[0]]
+            records.append(line.assign(panel=title, want=" or ".join(names)))
+    return pd.concat(records)
+
+
+FIGURES = (
+    Figure(
+        "fig-callbacks",
+        "What does each further callback add, and one that wants all registers?",
+        chart=lambda frame: lines("instructions", over="callbacks", series="want", facet="panel")(drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA, of the last release shown that has a trampoline for all registers; its title says what each "
+        "further callback adds. Instructions added to one call against the number of callbacks on the function, both axes linear, "
+        "with a line for none, and one for one or all of them wanting all registers. From two callbacks on the lines are straight.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
+        "many of the ops want all registers.",
+    ),
+)

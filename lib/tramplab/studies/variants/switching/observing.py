@@ -1,0 +1,145 @@
+"""Does a callback notice that the trampoline under it is switched? What it sees, while others come and go."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pandas as pd
+
+from ....emulate.machine import COUNT
+from ....ftrace import releases
+from ....ftrace.ops import Registered
+from ....isa import ISAS
+from ....lab.kernel import Kernel
+from ....publish.claims.claims import DEPENDS
+from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ....publish.phrases import isa_name
+from ....trampolines.plain import Ops
+from ...memo import once
+from . import observer
+from .attached import NEEDS, REQUESTS
+
+NAME = "observing"
+FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
+STEPS, MOST, SEED = 40, 4, 2021
+#: What comes and goes beside the observer -> its letter in attached.REQUESTS.
+OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
+#: The fields of a callback that gets no registers.
+_WITHOUT_REGISTERS = observer.FIELDS[:3]
+#: Fields that only an ops that wants all registers was promised; the kernel may give them to a plain one.
+_NOT_PROMISED = {"plain": {"full_regs"}, "regs": set()}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, observer and switch: an ops observes, and another is registered or unregistered beside it.
+
+    Columns: isa, release, observer ("plain", or "regs" for one that wants all registers), switch (its number), change
+    ("+regs", "-direct"), attached (what is there then, the observer aside), seen (how often the observer ran in one call),
+    right (is the result the unhooked call's?), differs (what it saw otherwise than before the first switch, names of
+    observer.FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
+    (those of them that the observer was promised: a plain one is not promised that ftrace_get_regs() gives it anything).
+    """
+    records = []
+    for isa, release, kind in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
+        features = releases.features(ISAS[isa], release, {})
+        if kind == "plain" or features["regs"]:
+            readable = observer.FIELDS if features["args"] or kind == "regs" else _WITHOUT_REGISTERS
+            head = {"isa": isa, "release": release, "observer": kind}
+            records += [{**head, **row} for row in _watch(isa, release, kind, readable)]
+    return pd.DataFrame(records)
+
+
+def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
+    kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
+    function = kernel.function(FUNCTION)
+    result = kernel.call(function, *ARGUMENTS).value
+    kernel.attach(function, Ops(callback=observer.CALLBACK, save="regs" if kind == "regs" else "args"))
+    _, _, first = observer.call(kernel, FUNCTION, *ARGUMENTS)
+    names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
+    attached: list[tuple[str, Registered]] = []
+    items = []
+    for n in range(STEPS):
+        hooks = [name for name, _ in attached]
+        if attached and (len(attached) == MOST or chance.random() < 0.45):
+            name, ops = attached.pop(chance.randrange(len(attached)))
+            kernel.detach(ops)
+            change = f"-{name}"
+        else:
+            # a function can have one direct call
+            name = chance.choice([x for x in names if x != "direct" or x not in hooks])
+            (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
+            attached.append((name, ops))
+            change = f"+{name}"
+        run, times, saw = observer.call(kernel, FUNCTION, *ARGUMENTS)
+        differs = [f for f in observer.differing(first, saw) if f in readable]
+        now = " ".join(name for name, _ in attached)
+        row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": run.value == result}
+        promised = [f for f in differs if f not in _NOT_PROMISED[kind]]
+        items.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
+    return items
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
+    """Numbers for the prose: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
+    all that can be seen and of what was promised."""
+    return {
+        "switches": len(frame),
+        "not-once": int((frame["seen"] != 1).sum()),
+        "differing": int((frame["differs"] != "").sum()),
+        "promised-differing": int((frame["promised"] != "").sum()),
+        "what": ", ".join(sorted({f for d in frame["differs"] for f in d.split()})) or "nothing",
+    }
+
+
+#: What the verdict rests on where the two readings of "invisible" disagree.
+READING = "whether only what was promised counts"
+
+
+@judges("s3")
+def invisible(frame: pd.DataFrame | None = None) -> Verdict:
+    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right.
+
+    There are two readings of what it sees: what its ops was promised, and everything that it can read.
+    """
+    frame = rows() if frame is None else frame
+    called = (frame["seen"] == 1) & frame["right"]
+    promised, everything = (
+        across(frame.assign(truth=called & (frame[column] == "")), BY_RELEASE) for column in ("promised", "differs")
+    )
+    kind, on = promised if promised == everything else (DEPENDS, READING)
+    n = numbers(frame)
+    because = [
+        f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "
+        "see it twice."
+    ]
+    if not n["differing"]:
+        because.append("It saw the same after all of them.")
+    elif not n["promised-differing"]:
+        because.append(
+            f"What it was promised was the same after all of them. Of everything that it can read, something else was there after "
+            f"{_where(frame, n)}."
+        )
+    else:
+        because.append(
+            f"What it was promised was not the same after {n['promised-differing']}; of everything that it can read, something "
+            f"else was there after {_where(frame, n)}."
+        )
+    found = {"switches": n["switches"], "calls missed or doubled": n["not-once"], "switches seen": n["differing"]}
+    found |= {"switches seen in what was promised": n["promised-differing"]} if n["promised-differing"] else {}
+    return Verdict(kind, " ".join(because), found, on)
+
+
+def _where(frame: pd.DataFrame, n: dict[str, Any]) -> str:
+    """How many switches were seen, on which ISAs, and what was seen."""
+    other = frame[frame["differs"] != ""]
+    places = ", ".join(dict.fromkeys(other["isa"].map(isa_name)))
+    return f"{len(other)}, all on {places}: {_SAYS.get(n['what'], n['what'])}"
+
+
+_SAYS = {
+    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, as in s2, and "
+    "NULL otherwise"
+}

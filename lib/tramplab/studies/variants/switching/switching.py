@@ -1,0 +1,290 @@
+"""What happens to a function's hook as ops come and go, and what that says of the claims about it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pandas as pd
+
+from ....emulate.counting.counts import COMPONENTS
+from ....ftrace import releases
+from ....publish.claims.verdict import Verdict, judges
+from ....publish.figures.chart import state_strip
+from ....publish.figures.figure import Figure
+from ....publish.phrases import isa_name, listed
+from ...memo import once
+from ...shared.every_release import every_release
+from ...shared.merged_panels import merged
+from .attached import Hooked
+from .plays import Play, decide, newest_plays, per_isa
+
+NAME = "switching"
+TITLE = "One function while ops come and go"
+#: What is attached after each change, in order of attaching; letters are those of attached.REQUESTS. "d (a)": both, but
+#: the patch site is made to hold what it held for d alone, as if d owned it.
+SEQUENCES = {
+    "plain": ("", "a", "a b", "a", ""),
+    "registers": ("", "a", "a r", "a r s", "a r", "a", "", "r", ""),
+    "direct": ("", "d", "d a", "d (a)", "d a", "d", ""),
+    "guarded leaves": ("", "a", "a g", "a", ""),
+    "guarded stays": ("", "g", "g a", "g", ""),
+}
+UNITS = dict.fromkeys((*COMPONENTS, "total"), "insns")
+LIST = "ftrace_ops_list_func"
+#: The ISA that makes a trampoline for a single ops, and in 2021 was the one that BPF's trampolines were called from.
+SAID_OF = "x86_64"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, sequence and step: the state of the patch site, and what one call of the function did.
+
+    Columns: isa, release, sequence, step, ops (what is attached, in order), count and flags (of the record), site_bytes,
+    literal (whose ops the site points at: a letter, or a symbol; empty without CALL_OPS), target (of the patch site),
+    calls (what the trampoline calls), saved (general registers of the caller in the frame that callbacks are handed;
+    empty with a direct call), stores (by the trampoline before it calls), ran (whose callbacks, in order), right (is the
+    result that of the unhooked call?), instructions by component and in total. A sequence that needs what a release never
+    had is left out.
+    """
+    frame = pd.DataFrame(every_release(_played)).astype({"saved": "Int64"})
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _played(isa: str, release: str) -> list[dict]:
+    """Every sequence; none that needs what the release never had."""
+    records = []
+    for name, states in SEQUENCES.items():
+        subject = Hooked(isa, release)
+        if subject.can("".join(states)):
+            records += [{"sequence": name, **row} for row in _play(subject, states)]
+    return records
+
+
+def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
+    """Bring a subject into each state in turn, and observe it there."""
+    records: list[dict] = []
+    alone = (b"", b"")
+    for step, state in enumerate(states):
+        if "(" in state:
+            shared = subject.held
+            subject.hold(*alone)
+            seen = subject.observe()
+            subject.hold(*shared)
+        else:
+            subject.reach(state)
+            alone = subject.held if state == "d" else alone
+            seen = subject.observe()
+        records.append({"step": step, "ops": state, **seen})
+    return records
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The steps in order, each sequence from its unhooked start; "regs" are those saved for callbacks."""
+    ends = (frame["ops"] == "") & (frame["sequence"] != frame["sequence"].shift(-1))
+    part = frame[~ends]
+    shown = part[["ops", "target", "calls", "saved", "ran", "total"]].replace("", pd.NA)
+    shown = shown.rename(columns={"saved": "regs"})
+    shown.insert(0, "isa", part["isa"] + " " + part["release"])
+    shown.attrs["units"] = UNITS
+    return shown
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: of releases that behave alike only the last."""
+    behaviour = ["sequence", "step", "ops", "literal", "target", "calls", "saved", "ran"]
+    parts = []
+    for _, part in frame.groupby("isa", sort=False):
+        kinds = [(lines, lines[behaviour].to_csv(index=False)) for _, lines in part.groupby("release", sort=False)]
+        parts += [a[0] for a, b in itertools.zip_longest(kinds, kinds[1:]) if b is None or a[1] != b[1]]
+    return table(pd.concat(parts))
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last release."""
+    part = frame[frame["release"] == releases.LATEST]
+    part.attrs["units"] = UNITS
+    return part
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, int]:
+    """Numbers for the prose: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
+    "arm64-guarded-leaves-3-total", and "-added", more than the unhooked call; and "arm64-exclusive-fewer", how many fewer a call
+    takes if a direct call does not share.
+    """
+    last = newest(frame)
+    keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
+    totals = dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
+    for name, total in list(totals.items()):
+        idle = totals[name.rpartition("-")[0].rpartition("-")[0] + "-0-total"]
+        totals[name.removesuffix("total") + "added"] = total - idle
+    alone = {p.isa: p.first for p in newest_plays(last, "direct")}
+    fewer = {f"{isa}-exclusive-fewer": int(at["d a"].total - at["d (a)"].total) for isa, at in alone.items()}
+    return totals | fewer
+
+
+def strip(frame: pd.DataFrame) -> pd.DataFrame:
+    """Where the patch site and the trampoline lead while a second ops joins a first one and leaves: a lane for two plain ones, for
+    a guarded one that joins, and for a guarded one that was first, or one lane where they are the same; one row per ISA, step and
+    lane."""
+    records = []
+    for isa, part in frame.groupby("isa", sort=False):
+        lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for sequence, kind in _JOINING.items():
+            played = part[part["sequence"] == sequence]
+            for lane, column in (("site", "target"), ("then", "calls")):
+                states = tuple(_in_words(state) for state in played[column])
+                lanes.setdefault((lane, states), []).append(kind)
+        steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
+        for (lane, states), kinds in sorted(lanes.items(), key=lambda item: item[1][0], reverse=True):
+            name = lane if len(kinds) == len(_JOINING) else f"{lane}, {' or '.join(kinds)}"
+            records += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
+    return pd.DataFrame(records)
+
+
+#: Sequences in which another ops joins a first one and leaves: what their lane is called.
+_JOINING = {"plain": "plain joins", "guarded leaves": "guarded joins", "guarded stays": "guarded first"}
+
+
+def _in_steps(ops: str, n: int) -> str:
+    """A state by its number and what is attached."""
+    return f"{n}: {' + '.join('other' if letter == 'b' else 'first' for letter in ops.split()) or 'none'}"
+
+
+def _in_words(symbol: str) -> str:
+    """A symbol, or what stands for it where a block has no room."""
+    return "nothing" if not symbol else "own copy" if symbol.startswith("ftrace_trampoline[") else symbol
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Where a second ops sends the call, and whether the first one's way comes back when a plain one has left."""
+    listed, back = _where(frame, "plain", _listed), _where(frame, "plain", _as_before)
+    return f"Of two plain ops the second brings the list function on {listed}; when it leaves, the call goes its old way on {back}."
+
+
+def _listed(steps: pd.DataFrame) -> bool:
+    return steps["calls"].iloc[2] == LIST
+
+
+def _as_before(steps: pd.DataFrame) -> bool:
+    return bool((steps[["target", "calls"]].iloc[1] == steps[["target", "calls"]].iloc[3]).all())
+
+
+def _where(frame: pd.DataFrame, sequence: str, true_of: Callable[[pd.DataFrame], bool]) -> str:
+    """The ISAs on which something is true of a sequence, in words."""
+    played = frame[frame["sequence"] == sequence].groupby("isa", sort=False)
+    isas = [isa_name(str(isa)) for isa, steps in played if true_of(steps)]
+    if len(isas) == len(played):
+        return "every ISA"
+    return f"{' and '.join(isas)} only" if isas else "no ISA"
+
+
+FIGURES = (
+    Figure(
+        "fig-switching",
+        f"Where does a call go while ops come and go? ({releases.LATEST})",
+        rows=newest,
+        chart=lambda frame: state_strip(quiet=("nothing",))(merged(strip(frame))),
+        table=table,
+        answer=answer,
+        alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from there, "
+        "step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the recursion guard, in "
+        "one lane where both are the same. The table has every step.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. a, b: plain ops; r, s: "
+        "want all registers; g: wants the recursion guard; d: direct call in reach of the site; d (a): both registered, "
+        "site forced to d. regs: general registers handed to callbacks.",
+    ),
+)
+
+
+# -- what it says of the claims
+
+
+@judges("s2")
+def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
+    """Beside one ops that wants all registers, a plain one is passed as many; they are stored once for all callbacks."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        plain, wanting, two, three = (p.first[ops] for ops in ("a", "r", "a r", "a r s"))
+        shared = two.saved == three.saved == wanting.saved > plain.saved
+        once = two.stores == three.stores == wanting.stores
+        return bool(shared and once and two.ran == "r a" and three.ran == "s r a")
+
+    found = newest_plays(frame, "registers")
+    kind, on = decide(frame, "registers", true_of)
+    registers = per_isa(found, lambda p: f"from {p.first['a'].saved} to {p.first['a r'].saved}")
+    stores = per_isa(found, lambda p: f"{p.first['a r'].stores} and {p.first['a r s'].stores}")
+    because = (
+        "When an ops that wants all registers joins a plain one, the general registers in the frame that both are handed "
+        f"go {registers}. The trampoline stores, for two callbacks and for three: {stores}."
+    )
+    states = {"a": "a plain ops", "a r": "one of each kind"}
+    numbers = {f"{p}, registers, {what}": int(p.first[ops].saved) for p in found for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)
+
+
+@judges("s5")
+def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
+    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back. Judged of
+    the ISA of which it was said, the one with such trampolines."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        one, two, back = p.first["a"], p.first["a b"], p.last["a"]
+        has_own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
+        common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
+        return has_own and common and (back.target, back.calls) == (one.target, one.calls)
+
+    def generic(p: Play) -> bool:
+        one, two = p.first["a"], p.first["a b"]
+        return not one.target.startswith("ftrace_trampoline[") and one.calls != LIST and two.calls == LIST
+
+    kind, on = decide(frame[frame["isa"] == SAID_OF], "plain", true_of)
+    found = {p.isa: p for p in newest_plays(frame, "plain")}
+    here = found.pop(SAID_OF)
+    one, two, back = here.first["a"], here.first["a b"], here.last["a"]
+    because = (
+        f"On {here} the site goes to {one.target} with one ops, to {two.target} and {two.calls} with two, and to {back.target} "
+        f"with one again: {one.total}, {two.total} and {back.total} instructions."
+    )
+    if found and all(map(generic, found.values())):
+        others = listed(map(isa_name, found))
+        because += f" {others} have no trampoline for one ops to be replaced; a second brings the list there too."
+    states = {"a": "one ops", "a b": "two ops"}
+    plays = (here, *found.values())
+    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in plays for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)
+
+
+@judges("s6")
+def direct_call_shares(frame: pd.DataFrame | None = None) -> Verdict:
+    """A direct call and an ops on one function both run; with the site held by the direct call alone, the ops does not."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        alone, both, held = p.first["d"], p.first["d a"], p.first["d (a)"]
+        shares = alone.ran == "d" and sorted(both.ran.split()) == ["a", "d"] and both.right
+        return bool(shares and held.ran == "d" and held.right)
+
+    def ran(p: Play, ops: str) -> str:
+        return " then ".join({"a": "ops", "d": "direct call"}[letter] for letter in p.first[ops].ran.split())
+
+    def cost(p: Play) -> str:
+        return f"{p.first['d'].total} and {p.first['d a'].total}"
+
+    found = newest_plays(frame, "direct")
+    kind, on = decide(frame, "direct", true_of)
+    because = (
+        f"With a direct call and an ops on one function, a call runs {per_isa(found, lambda p: ran(p, 'd a'))}. With the "
+        "patch site made to hold what it holds for the direct call alone, while both stay registered: "
+        f"{per_isa(found, lambda p: ran(p, 'd (a)'))}. Instructions of one call, direct call alone and with the ops: "
+        f"{per_isa(found, cost)}."
+    )
+    states = {"d": "direct call alone", "d a": "with an ops"}
+    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in found for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)

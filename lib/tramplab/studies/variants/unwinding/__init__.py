@@ -1,0 +1,1 @@
+"""What unwinders see of a hooked call."""

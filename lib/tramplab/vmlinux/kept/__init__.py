@@ -1,1 +1,0 @@
-"""The results that data/ keeps of Debian's kernels: read, and made again."""

@@ -1,0 +1,1 @@
+"""Struct layouts and prototypes of an image, from BTF or from DWARF."""

@@ -1,0 +1,86 @@
+"""Opening the file of a kernel, whatever container it is in."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....base.errors import TramplabError
+from ....isa import Isa
+from . import packing
+from .containers import box
+from .formats import form
+
+#: Containers in containers, such as a bzImage, packed, in a unified kernel image that is packed as a whole.
+_LAYERS = 8
+_ADVICE = "give a kernel image, such as a package's boot/vmlinuz-* or your own build's vmlinux"
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """The unpacked content of a kernel file.
+
+    data: the unpacked kernel, and after an x86 one its table of relocations.
+    elf: is it an ELF file? It is a flat Image otherwise.
+    packed: its container and compression, for the reader, such as "bzImage, zstd".
+    sha256: of the file as given, in hexadecimal.
+    """
+
+    path: Path
+    isa: Isa
+    data: bytes
+    elf: bool
+    packed: str
+    sha256: str
+
+
+def unpack(path: Path) -> Payload:
+    """The kernel in a file: an x86 bzImage, a flat Image of arm64 or riscv64, an EFI zboot image, or an ELF vmlinux, each of
+    which may be packed as a whole or lie in another file, too. Raises TramplabError, which names the file, whatever it is
+    instead."""
+    data = _read(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    names: list[str] = []
+    unpacks_itself = False
+    for _ in range(_LAYERS):
+        container = box(data, path)
+        if container is None and not packing.known(data):
+            break
+        unpacks_itself = container is not None and container.packed
+        if container is None or container.packed:
+            data, name = packing.unpacked(container.content if container else data, path, container.said if container else "")
+            names.insert(0, name)
+        else:
+            data = bytes(container.content)
+        if container:
+            names.insert(0, container.name)
+    isa, name = form(data, path)
+    return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
+
+
+def _read(path: Path) -> bytes:
+    """All bytes of a file, up to the limit of unpacking."""
+    try:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise TramplabError(f"{path} is a directory: give the kernel image in it.")
+        if not stat.S_ISREG(about.st_mode):  # of a pipe or a device nobody knows when it ends
+            raise TramplabError(f"{path} is no regular file: {_ADVICE}.")
+        with path.open("rb") as f:
+            data = f.read(min(about.st_size, packing.LIMIT) + 1)
+    except FileNotFoundError:
+        raise TramplabError(f"there is no file {path}: {_ADVICE}.") from None
+    except PermissionError:
+        raise TramplabError(f"you may not read {path}: copy it as root to where you may, and give the copy.") from None
+    except (OSError, ValueError) as e:
+        raise TramplabError(f"cannot read {path} ({getattr(e, 'strerror', None) or e}): {_ADVICE}.") from None
+    if not data:
+        raise TramplabError(f"{path} is empty: get the file again.")
+    if len(data) > packing.LIMIT:
+        raise TramplabError(
+            f"{path} has more than {packing.size(packing.LIMIT)}, where reading stops: "
+            f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
+        )
+    return data

@@ -1,0 +1,77 @@
+"""The facts about a kernel beside its results: where it came from, how it was built, what was patched and what is not real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ftrace import releases
+from ..open.image import Opened
+from ..run import state
+from ..run.machine import RealMachine
+
+
+def _symbol(name: str) -> Callable[[RealMachine], bool]:
+    return lambda machine: machine.opened.has(name)
+
+
+#: Configuration options of a build -> how the image shows them; and a member that is of the patches for
+#: PREEMPT_RT.
+_CONFIG: dict[str, Callable[[RealMachine], bool]] = {
+    "DYNAMIC_FTRACE_WITH_REGS": _symbol("ftrace_regs_caller"),
+    "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": _symbol("call_direct_funcs"),
+    "DYNAMIC_FTRACE_WITH_CALL_OPS": lambda machine: machine.call_ops,
+    "FUNCTION_GRAPH_TRACER": _symbol("return_to_handler"),
+    "FPROBE": _symbol("register_fprobe"),
+    "KPROBES_ON_FTRACE": _symbol("kprobe_ftrace_handler"),
+    "RETHOOK": _symbol("rethook_hook"),
+    "PREEMPTION": _symbol("preempt_schedule_notrace"),
+    "PREEMPT_RCU": lambda machine: machine.opened.types.has("task_struct", "rcu_read_lock_nesting"),
+    "PREEMPT_RT": _symbol("rt_spin_lock"),
+    "PREEMPT_LAZY_COUNT": lambda machine: machine.opened.types.has("thread_info", "preempt_lazy_count"),
+    "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
+    "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
+}
+
+
+def of(machine: RealMachine) -> dict[str, Any]:
+    """Plain data: version, release, isa, the file's container and checksum, where it lies, config facts, what boot patched, what is
+    faked."""
+    opened = machine.opened
+    return {
+        "version": opened.version,
+        "release": opened.release,
+        "isa": opened.isa.name,
+        "container": opened.payload.packed,
+        "sha256": opened.payload.sha256,
+        "symbols_from": opened.image.origin.symbols,
+        "types_from": opened.image.origin.types,
+        "found": [*opened.facts, *_unknown(opened)],
+        "places": places(opened),
+        "config": {name: has(machine) for name, has in _CONFIG.items()},
+        "site": machine.booted.shape,
+        "booted": list(machine.booted.done),
+        "mitigations": machine.mitigations,
+        "faked": list(state.FAKED),
+    }
+
+
+def _unknown(opened: Opened) -> list[str]:
+    """The facts that are taken from another release than the kernel's, because they are not known of its own."""
+    nearest = releases.nearest(opened.release)
+    if nearest == opened.release:
+        return []
+    return [f"{opened.release} is not known: for which functions BPF makes trampolines is as in {nearest}, all else is the image's"]
+
+
+def places(opened: Opened) -> dict[str, list[str]]:
+    """Where an image lies as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
+    left out where no symbol says its end), of its text, and of ftrace_caller()."""
+    addresses = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
+    found = {"text": opened.text}
+    caller = opened.image.symbols.get("ftrace_caller")
+    if caller:
+        found["ftrace_caller"] = (caller.address, caller.address + caller.size)
+    if len(addresses) > 1 and "_end" in addresses:
+        found["image"] = (addresses.get("_start", addresses.get("_text", 0)), addresses["_end"])
+    return {name: [f"{address:#x}" for address in span] for name, span in found.items()}

@@ -1,0 +1,52 @@
+"""The result for one kernel image as plain data, and opening an image for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..booted.mitigations import NONE, SRSO
+from ..open.image import Opened, open_image
+from ..open.opening import opening
+from ..run import measure
+from ..run.machine import RealMachine
+from ..run.measure import Measured
+from . import facts
+
+#: Code that a kernel makes when a hook is attached, and that the lab makes in an image, by its symbol in results: what is its JIT's
+#: for BPF, and the place where a probed instruction is stepped.
+MADE = {"bpf_trampoline": "lab's trampoline", "kprobe_insn_slot": "lab's slot"}
+
+
+def made(row: dict[str, Any]) -> str:
+    """The part of a measured hook's code that the lab has made, a word of MADE; "" for none."""
+    return next((word for symbol, word in MADE.items() if symbol in row["symbols"]), "")
+
+
+def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
+    """Open an image and boot it as far as calls need; raises TramplabError, one sentence, for what cannot be."""
+    with opening(path):
+        return RealMachine(open_image(path), mitigations)
+
+
+def result(machine: RealMachine, function: str, measured: Iterable[Measured]) -> dict[str, Any]:
+    """The results of one kernel: its facts, the traced function, what is run of its body where that is not all ("body"), and a row
+    for each hook."""
+    said = machine.function(function).said
+    body = {"body": said} if said else {}
+    return {"kernel": facts.of(machine), "function": function, **body, "hooks": [measure.row(m) for m in measured]}
+
+
+def mitigated(opened: Opened, function: str) -> dict[str, int]:
+    """Instructions of a call, of site, trampoline and C code, with each hook of an x86-64 kernel that is booted with retpolines and
+    SRSO's safe return."""
+    rows = [measure.row(m) for m in measure.every(RealMachine(opened, SRSO), function)]
+    return {row["hook"]: added(row)["instructions"] for row in rows if row["status"] == measure.MEASURED}
+
+
+def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:
+    """The counts that a hook can change: those outside the traced function and the callbacks, and with an idle row, over it."""
+    names = row["components"]["site"]
+    total = {n: sum(row["components"][c][n] for c in ("site", "trampoline", "core")) for n in names}
+    return {n: total[n] - added(idle)[n] for n in names} if idle else total

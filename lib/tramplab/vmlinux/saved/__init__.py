@@ -1,0 +1,1 @@
+"""The results of Debian's kernels that are saved in data/: read, and made again."""

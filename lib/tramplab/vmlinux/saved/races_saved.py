@@ -1,0 +1,91 @@
+"""`python -m tramplab.vmlinux races`: patching schemes on Debian's kernels, kept in data/kernel-races.json.
+
+Of the plain kernels that have been fetched; what the file says of others stays.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from ...base.entries import Entry, Natural, Positive
+from ...base.errors import TramplabError
+from ...base.paths import data_file
+from ...races.explore import SAFE, THREADS, explore
+from ...races.model.executions import Executions
+from ...races.model.fetches import MODELS
+from ..debian.list import Package, packages
+from ..run.races import ISAS, subjects
+from . import store
+
+FILE = "kernel-races.json"
+
+
+class _Result(Entry, frozen=True):
+    scheme: str
+    fetch: Literal["coherent", "stale", "torn"]
+    outcome: Literal["safe", "target", "torn", "pair", "late", "freed", "state", "missed"]
+    steps: Natural
+    states: Positive
+
+
+class _Kernel(store.Kernel, frozen=True):
+    results: tuple[_Result, ...]
+
+
+class File(Entry, frozen=True):
+    """What the file may say."""
+
+    threads: Positive
+    kernels: tuple[_Kernel, ...]
+
+
+def wanted() -> tuple[Package, ...]:
+    """The images that are explored: of the ISAs whose are, and no flavours."""
+    return tuple(p for p in packages() if p.isa in ISAS and not p.flavour)
+
+
+def read() -> dict[str, Any]:
+    """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
+    listed."""
+    return _read(data_file(FILE))
+
+
+def made(package: Package) -> dict[str, Any]:
+    """Every scheme that fits a kernel that has been fetched, under every model of fetches."""
+    results = []
+    for scheme, subject in subjects(store.opened(package), None):
+        ran = Executions(subject)
+        for fetch in MODELS:
+            result = explore(subject, THREADS, fetch, executions=ran)
+            if result.limit:
+                raise TramplabError(f"{package.name}, {scheme.name}: not decided after {result.limit}; it is not kept.")
+            outcome = result.violation.which if result.violation else SAFE
+            steps = len(result.schedule)
+            results.append({"scheme": scheme.name, "fetch": fetch, "outcome": outcome, "steps": steps, "states": result.states})
+    return {**store.of(package), "results": results}
+
+
+def text(data: dict[str, Any]) -> str:
+    """As the file has it: a line for each result."""
+    kernels = ",\n".join("  " + store.lines(kernel, "  ", "results") for kernel in data["kernels"])
+    return f'{{\n "threads": {data["threads"]},\n "kernels": [\n{kernels}\n ]\n}}\n'
+
+
+def main() -> int:
+    """Write the file again; return the exit status."""
+
+    def all_text(kernels: list[dict[str, Any]]) -> str:
+        return text({"threads": THREADS, "kernels": kernels})
+
+    return store.remake(FILE, File, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content = store.read(path, File, wanted())
+    for kernel in content["kernels"]:
+        tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
+        if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):
+            mistake = "a scheme is there twice, or what is safe has steps to what is not"
+            raise TramplabError(f"{path.name}: {kernel['name']}: {mistake}: run `make kernels`.")
+    return content
