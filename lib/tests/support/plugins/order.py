@@ -50,13 +50,5 @@ def pytest_xdist_make_scheduler(config, log):
             file, (_, _, parameters) = Path(nodeid.partition("::")[0]).stem, nodeid.partition("[")
             return f"image[{parameters}" if parameters and file in KERNELS else GROUPS.get(file, nodeid)
 
-        def mark_test_complete(self, node, item_index: int, duration: float = 0) -> None:
-            """What is done is not counted again at each test that follows: with 8,000 groups that takes 8 s."""
-            super().mark_test_complete(node, item_index, duration)
-            work = self.assigned_work[node]
-            scope = self._split_scope(self.registered_collections[node][item_index])
-            if all(work[scope].values()):
-                del work[scope]
-
     config.option.loadscopereorder = False
     return Grouped(config, log)
