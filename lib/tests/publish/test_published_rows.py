@@ -23,12 +23,14 @@ SIDES = ("before", "after")
 #: The studies with published figures -> what of each reads them.
 READERS = {
     "callops/timed": lambda: [timed.in_table(t, side, *cell) for t in timed.TABLES for side in timed.SIDES for cell in timed.CELLS],
-    "direct/contention": lambda: [contention.measured(n, pool) for n, pools in contention.PUBLISHED.items() for pool in pools],
-    "direct/fprobe_since": fprobe_since.speeds,
-    "direct/kprobe_ways": lambda: [kprobe_ways.copies(), *map(kprobe_ways.ratios, kprobe_ways.ROUNDS)],
-    "direct/single_attach": single_attach.saved_waits,
+    "direct/contention/contention": lambda: [
+        contention.measured(n, pool) for n, pools in contention.PUBLISHED.items() for pool in pools
+    ],
+    "direct/returns/fprobe_since": fprobe_since.speeds,
+    "direct/kprobe/kprobe_ways": lambda: [kprobe_ways.copies(), *map(kprobe_ways.ratios, kprobe_ways.ROUNDS)],
+    "direct/single/single_attach": single_attach.saved_waits,
     "front/answers": lambda: [published.get(name) for both in answers.PUBLISHED.values() for name in both if name],
-    "returns/return_published": lambda: [
+    "returns/costs/return_published": lambda: [
         published.get(r.ids + bench) for r in ROUNDS for bench in ("kretprobe", "kprobe", r.other, r.entry)
     ],
     "time/hackbench": lambda: [

@@ -116,5 +116,5 @@ def _experiment(claim_id: str) -> list[str]:
         return []
     function = inspect.unwrap(function)
     path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
-    label = f"{'/'.join(path.parts[-3:])}, line {line}"  # with the folder of its chapter
+    label = f"{path.as_posix().rpartition('/tramplab/')[2]}, line {line}"  # with the folders of its argument and page
     return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]
