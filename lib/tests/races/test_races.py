@@ -19,10 +19,9 @@ from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import FREED, LATE, MISSED, PAIR, PROPERTIES, STATE, TARGET
 from tramplab.races.model.verdicts import TORN as MIXED
 from tramplab.races.schemes.schemes import SCHEMES, scheme
-from tramplab.races.search import search
 from tramplab.races.search.automaton import Automaton
 from tramplab.races.search.rows import rows
-from tramplab.races.search.search import WRONG
+from tramplab.races.search.search import WRONG, search
 
 #: Known to be bad: which property, and after how few steps.
 BAD = {
