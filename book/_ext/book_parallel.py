@@ -6,7 +6,7 @@ costs is its cells: while one runs on one processor, the others would be idle.
 
 import sphinx.builders
 
-from tramplab.base import capacity
+from tramplab.base.processes import capacity
 
 PAGE = 650  # MB at most that a page takes (measured: up to 550 its kernel, 80 the process that reads it)
 SPARE = 150  # MB for what the process that writes the pages still takes while they are read (measured: 110)

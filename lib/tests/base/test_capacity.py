@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tramplab.base import capacity
+from tramplab.base.processes import capacity
 
 GB = 1 << 30
 

@@ -18,9 +18,9 @@ from support.base.grids import SMALL
 from support.base.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
 from support.base.without_workers import without_workers
 from tramplab import TramplabError, cli
-from tramplab.base import cluster as dask
-from tramplab.base import jobs
-from tramplab.base.progress import Progress
+from tramplab.base.processes import cluster as dask
+from tramplab.base.processes import jobs
+from tramplab.base.processes.progress import Progress
 
 REMEDY = "try again"
 AT_LEAST = 4  # results that are there when a worker is killed

@@ -12,7 +12,7 @@ import pytest
 from support.base.children import children, ended, running, with_processes
 from support.base.tasks import begun, die, double, fail, refuse, sleep
 from tramplab import TramplabError
-from tramplab.base import jobs
+from tramplab.base.processes import jobs
 
 REMEDY = "try again"
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.book.small_books import page, small_book
-from tramplab.base.capacity import processors
+from tramplab.base.processes.capacity import processors
 
 GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"
 

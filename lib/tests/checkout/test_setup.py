@@ -63,10 +63,10 @@ PUBLISH = {
 
 # One module each; charts are made in one package.
 ENGINES = {
-    "concurrent": "base/jobs.py",
-    "multiprocessing": "base/jobs.py",
-    "distributed": "base/cluster.py",
-    "tqdm": "base/progress.py",
+    "concurrent": "base/processes/jobs.py",
+    "multiprocessing": "base/processes/jobs.py",
+    "distributed": "base/processes/cluster.py",
+    "tqdm": "base/processes/progress.py",
     "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",
@@ -311,12 +311,12 @@ def test_files_that_are_named_exist(name):
 
 def test_examples_of_a_cluster_listen_on_the_loopback_interface():
     """Whoever reaches the port of a scheduler or a worker can run code."""
-    for text in (ROOT / "README.md", PACKAGE / "base" / "workers.py"):
+    for text in (ROOT / "README.md", PACKAGE / "base" / "processes" / "options.py"):
         source = text.read_text("utf-8")
         commands = re.findall(r"(?:\$ \S*|`)(dask (?:scheduler|worker) [^`\n]*)", source)
         assert all("--host 127.0.0.1" in command or "--protocol tls" in command for command in commands), commands
         assert all(address.startswith("127.0.0.1:") for address in re.findall(r"tcp://(\d\S*)", source))
-        assert commands or text.name == "workers.py"
+        assert commands or text.name == "options.py"
 
 
 def test_the_examples_to_imitate_exist():

@@ -8,7 +8,7 @@ from hypothesis import settings
 from support.base import hostile
 from support.plugins.seeds import drawn, seeds
 from tramplab import cli
-from tramplab.base import jobs
+from tramplab.base.processes import jobs
 from tramplab.vmlinux.debian import __main__ as debian
 from tramplab.vmlinux.saved import recount
 

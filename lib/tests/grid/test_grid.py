@@ -16,7 +16,7 @@ import pytest
 from support.base.grids import SMALL, asked
 from support.base.outputs import full
 from tramplab import Direct, Kernel, TramplabError, cli
-from tramplab.base.progress import Progress
+from tramplab.base.processes.progress import Progress
 from tramplab.estimate.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cached, cells, command, rows

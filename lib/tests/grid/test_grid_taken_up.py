@@ -13,9 +13,10 @@ import pytest
 from support.base.children import children, ended, running, with_processes
 from support.base.grids import SMALL, asked
 from tramplab import Kernel, TramplabError
-from tramplab.base import jobs, paths
-from tramplab.base.progress import Progress
-from tramplab.base.workers import remedy
+from tramplab.base import paths
+from tramplab.base.processes import jobs
+from tramplab.base.processes.options import remedy
+from tramplab.base.processes.progress import Progress
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cached, cells, command, rows
 from tramplab.grid.cells import Unit

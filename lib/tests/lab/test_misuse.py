@@ -12,8 +12,8 @@ import pytest
 from support.complaints import complaint, works
 from tramplab import Bpf, Direct, Fprobe, Kernel, Kretprobe, Ops
 from tramplab import isa as isas
-from tramplab.base.capacity import at_once
-from tramplab.base.jobs import shared
+from tramplab.base.processes.capacity import at_once
+from tramplab.base.processes.jobs import shared
 from tramplab.build import corpus
 from tramplab.build.toolchain import GUEST
 from tramplab.contention.contend import contend

@@ -18,7 +18,7 @@ from support.base.without_workers import without_workers
 from support.complaints import complaint
 from tramplab import cli
 from tramplab.base import cache, state
-from tramplab.base.progress import Progress
+from tramplab.base.processes.progress import Progress
 from tramplab.races import command
 from tramplab.races.barriers import barriers, numbers_of
 from tramplab.races.explore import explore

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TextIO
 
-from ..base import jobs, workers
 from ..base.errors import TramplabError
 from ..base.paths import destination
-from ..base.progress import Progress
+from ..base.processes import jobs, options
+from ..base.processes.progress import Progress
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
@@ -29,7 +29,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function, 0 to 12 (default 0-8)")
     p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
-    workers.add(p)
+    options.add(p)
     p.add_argument("--out", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     p.set_defaults(command=grid)
@@ -44,7 +44,7 @@ def grid(args: argparse.Namespace) -> None:
         cells.numbers(args.args, "--args", 0, cells.MOST_ARGS),
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
-    where = workers.chosen(args)
+    where = options.chosen(args)
     write = destination(args.out)
     now = cached.state()
     store = cached.Cached(now)
@@ -78,7 +78,7 @@ def _all(units: list[Unit], store: cached.Cached, where: int | str, stream: Text
     try:
         with (
             Progress(total, unit_rows, "rows", stream) as progress,
-            jobs.shared(rows.of, todo, where, workers.remedy(KEPT, where)) as answers,
+            jobs.shared(rows.of, todo, where, options.remedy(KEPT, where)) as answers,
         ):
             for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)

@@ -1,6 +1,6 @@
 """A small grid, what runs it in this process, and a cache that has nothing but images."""
 
-from tramplab.base import jobs
+from tramplab.base.processes import jobs
 from tramplab.grid.cells import Unit
 
 #: A grid of 12 units and 36 rows, of one ISA, so that it is quick.

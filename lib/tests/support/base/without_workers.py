@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tramplab.base import jobs
+from tramplab.base.processes import jobs
 
 
 @contextlib.contextmanager

@@ -17,8 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ...base import cache, capacity
+from ...base import cache
 from ...base.errors import TramplabError
+from ...base.processes import capacity
 from . import vega
 
 DRAWING = 150  # MB of a process that draws (measured: 110)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...base import jobs, workers
 from ...base.errors import TramplabError
-from ...base.progress import Progress
+from ...base.processes import jobs, options
+from ...base.processes.progress import Progress
 from ..explore import NOT_DECIDED, SAFE, UNSAFE
 from ..schemes.schemes import SCHEMES, scheme
 from .every import Scenario, explored, scenarios
@@ -24,7 +24,7 @@ def add(p: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="every scheme, or SCHEME, under every fetch model, complete and with one barrier removed"
     )
     p.add_argument("--save", metavar="FILE", help="with --all: append each result to FILE, and continue from the results in it")
-    workers.add(p)
+    options.add(p)
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
@@ -44,7 +44,7 @@ def check(args: argparse.Namespace) -> None:
 
 def sweep(args: argparse.Namespace, threads: int, most: int) -> list[dict[str, Any]]:
     """Run it and print what was found; what is finished is in the file of --save at once."""
-    where = workers.chosen(args)
+    where = options.chosen(args)
     wanted = scenarios([scheme(args.scheme).name] if args.scheme else SCHEMES, threads, most)
     saved = Saved(Path(args.save), threads, most) if args.save is not None else None
     found = _found(wanted, saved, where, None if args.quiet else sys.stderr)
@@ -62,7 +62,7 @@ def _found(wanted: Sequence[Scenario], saved: Saved | None, where: int | str, st
     """The results of all scenarios: those that are saved, and the others from workers."""
     found = {s: saved.load(s) for s in wanted if saved.has(s)} if saved else {}
     todo = [s for s in wanted if s not in found]
-    remedy = workers.remedy("what was finished is saved" if saved else "nothing is kept without --save", where)
+    remedy = options.remedy("what was finished is saved" if saved else "nothing is kept without --save", where)
     try:
         with (
             Progress(len(wanted), len(found), "scenarios", stream) as progress,

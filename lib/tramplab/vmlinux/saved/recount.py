@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 
-from ...base import jobs, streams, workers
+from ...base import streams
 from ...base.parser import Parser
 from ...base.paths import data_file, rewrite
+from ...base.processes import jobs, options
 from ..debian.fetch import there
 from ..debian.list import FILE, chosen
 from .saved import measured
@@ -24,11 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     def command() -> None:
         args = _parser().parse_args(arguments)
-        where, wanted = workers.chosen(args, _MEGABYTES), chosen(args.names, one=False)
+        where, wanted = options.chosen(args, _MEGABYTES), chosen(args.names, one=False)
         for package in wanted:
             if not there(package):
                 print(f"{package.name}: not fetched, its file stays as it is", flush=True)
-        with jobs.shared(measured, [p for p in wanted if there(p)], where, workers.remedy(_MADE, where)) as results:
+        with jobs.shared(measured, [p for p in wanted if there(p)], where, options.remedy(_MADE, where)) as results:
             for package, new in results:
                 print(rewrite(data_file(FILE).parent / f"{package.name}.json", new), flush=True)
 
@@ -38,5 +39,5 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m tramplab.vmlinux recount", description="Count the fetched Debian kernels into data/kernels/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of data/{FILE} (default: all that have been fetched)")
-    workers.add(parser, "as many as processors and memory allow")
+    options.add(parser, "as many as processors and memory allow")
     return parser

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from . import state
-from .errors import TramplabError
+from .. import state
+from ..errors import TramplabError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -30,10 +31,12 @@ def connected(address: str, remedy: str) -> Iterator[Any]:
             "--scheduler needs the Python package distributed: install it here and on the workers, as with "
             "`pip install -e 'lib[cluster]'`."
         ) from None
-    try:
+    client = None
+    with contextlib.suppress(Exception):  # there are many ways of not being one
         client = Client(address, timeout=CONNECT, set_as_default=False)
-    except Exception:  # there are many ways of not being one
-        raise TramplabError(f"no Dask scheduler answers at {address!r}: give the address that `dask scheduler` prints.") from None
+    if client is None:
+        gc.collect()  # what was begun of a client ends itself now; later it may do so while another one holds the same lock
+        raise TramplabError(f"no Dask scheduler answers at {address!r}: give the address that `dask scheduler` prints.")
     with client:
         pool = client.get_executor(pure=False)
         try:

@@ -17,9 +17,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from .arguments import whole
-from .errors import TramplabError
-from .workers import MAX_PROCESSES
+from ..arguments import whole
+from ..errors import TramplabError
+from .options import MAX_PROCESSES
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .arguments import whole
+from ..arguments import whole
 
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")  # of version 2

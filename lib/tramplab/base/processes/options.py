@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .arguments import typed
+from ..arguments import typed
+from ..errors import TramplabError
 from .capacity import at_once, processors
-from .errors import TramplabError
 
 MAX_PROCESSES = 256
 
