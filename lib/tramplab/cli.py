@@ -38,8 +38,7 @@ from .publish.estimates import beneath
 from .publish.figures.citation import CHOICES, citation
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
-from .publish.findings import findings
-from .publish.findings import shown as finding_shown
+from .publish.findings import findings, rendered
 from .publish.table import text_table
 from .races import command as races
 from .sparsity import command as registers
@@ -252,7 +251,7 @@ def _claims(args: argparse.Namespace) -> None:
 def _findings(args: argparse.Namespace) -> int:
     """Print one finding, or all; 1 where a guard of one is not so."""
     several = [stated.stated(findings.get(args.id))] if args.id else stated.every()
-    print((finding_shown.as_json if args.json else finding_shown.as_text)(several), end="")
+    print((rendered.as_json if args.json else rendered.as_text)(several), end="")
     return int(any(one.problem for one in several))
 
 

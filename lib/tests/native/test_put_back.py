@@ -17,7 +17,7 @@ from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import run, states
 from tramplab.native.script import TimingPlan
-from tramplab.trampolines import pools
+from tramplab.trampolines import pool_layout
 
 #: Calls of each hook, more than a ring or a return stack has places.
 CALLS = 100_000
@@ -63,8 +63,8 @@ def test_after_all_calls_the_pool_holds_its_nodes(isa, release, spec):
     """Each once, in the list or between the ring's head and its last; and in the same order when the hook is run again."""
     kernel = states.boot(isas.get(isa), release)
     (ops,) = kernel.attach("one_arg", *hooks.requests(hooks.get(spec), 1))
-    nodes = sorted(at for at, name in ops.structs.items() if name.endswith(pools.NODES))
-    rings = [at for at, name in ops.structs.items() if name.endswith(pools.RING)]
+    nodes = sorted(at for at, name in ops.structs.items() if name.endswith(pool_layout.NODES))
+    rings = [at for at, name in ops.structs.items() if name.endswith(pool_layout.RING)]
     places = _ring(kernel, rings[0]) if rings else [*_first(kernel, ops), *(n + 8 for n in nodes)]
     twice = _again(isa, release, spec, 2, watched=tuple(places))
     out = run._once(twice, _plan(isa), runner(isa))
@@ -95,7 +95,7 @@ def _in_ring(kernel, memory: dict[int, int], ring: int) -> list[int]:
 def _first(kernel, ops) -> list[int]:
     """The word with the first node of a list that all CPUs share: a return hook's, or a kretprobe's own."""
     assert rethook_pool(kernel.features) == "freelist"
-    (hook,) = (at for at, name in ops.structs.items() if name.endswith(pools.HOOK))
+    (hook,) = (at for at, name in ops.structs.items() if name.endswith(pool_layout.HOOK))
     return [hook + kernel.image.struct("rethook").fields["list"].offset]
 
 

@@ -32,7 +32,8 @@ from support.publish.charts import (
 )
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import dumbbell, heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart import dumbbell, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart.kinds import heat
 from tramplab.publish.figures.chart.text import number, signed
 
 # -- stacked bars

@@ -10,7 +10,7 @@ from tramplab.cli import main
 from tramplab.publish.cite import cite
 from tramplab.publish.claims import claims, verdict
 from tramplab.publish.figures.show import show
-from tramplab.publish.findings import findings, guard, shown
+from tramplab.publish.findings import findings, guard, rendered
 from tramplab.studies import short, stated
 
 FINDINGS = findings.read()
@@ -110,7 +110,7 @@ def test_a_finding_that_is_not_so_any_more_is_shown_with_what_is_not(monkeypatch
     monkeypatch.setattr(stated, "numbers_of", lambda _: numbers)
     one = stated.stated(finding)
     assert one.problem == "arm64-guarded-stays-3-added < 0.35 * arm64-guarded-stays-1-added is not so: 161 and 56.35"
-    for text in (shown.below(one)[1], shown.in_short_text([one]), shown.as_text([one]), stated.citation(finding.id)):
+    for text in (rendered.below(one)[1], rendered.in_short_text([one]), rendered.as_text([one]), stated.citation(finding.id)):
         assert "Not so in this run: arm64-guarded-stays-3-added" in " ".join(text.split())
     assert main(["findings", finding.id]) == 1 and "Not so in this run" in capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from ..base.errors import TramplabError
 from ..emulate.engine import PAGE
 from ..ftrace.ops import Registered, Request
 from ..lab.kernel import Kernel
-from ..trampolines import pools
+from ..trampolines import pool_layout
 from ..trampolines.bpf import Bpf
 from ..trampolines.fprobe import Fgraph, Fprobe
 from ..trampolines.kprobe import Kretprobe
@@ -18,7 +18,7 @@ from ..trampolines.kprobe import Kretprobe
 STRUCTS, NODES, RINGS, SHADOW, CODE = "structs", "nodes", "rings", "shadow stacks", "code"
 PARTS = (STRUCTS, NODES, RINGS, SHADOW, CODE)
 #: What the end of a struct's name says it is for; the others are the probe's own.
-_BY_END = {pools.NODES: NODES, pools.RING: RINGS}
+_BY_END = {pool_layout.NODES: NODES, pool_layout.RING: RINGS}
 #: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
 _IMAGE = "bpf_tramp_image"
 

@@ -9,7 +9,7 @@ from ..publish.cite import cite
 from ..publish.classes import FIGURE
 from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
 from ..publish.figures.show import Shown
-from ..publish.findings import shown
+from ..publish.findings import rendered
 from . import with_figure
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
@@ -123,7 +123,7 @@ def in_short(page: str) -> Shown:
         return Shown(f'<div class="{FIGURE}"></div>', "", cite.place(page))
     text = _citation(page, listed)
     items = [f"<li>{html.escape(s.text)} {_link(s)}</li>" for s in listed]
-    return Shown(shown.short_html(page, items, text), shown.short_text(f"{s.text} ({s.figure.id})" for s in listed), text)
+    return Shown(rendered.short_html(page, items, text), rendered.short_text(f"{s.text} ({s.figure.id})" for s in listed), text)
 
 
 def citation(page: str, full: bool = False) -> str:

@@ -8,7 +8,7 @@ from ..base.errors import TramplabError
 from ..publish.cite import cite
 from ..publish.figures.figure import Study
 from ..publish.figures.show import Shown
-from ..publish.findings import findings, shown
+from ..publish.findings import findings, rendered
 from ..publish.findings.findings import Finding, Stated
 from . import with_figure
 
@@ -41,13 +41,13 @@ def in_short(page: str) -> Shown:
     """What a page shows at its top: its findings, each with a link to its figure, and the page's citation."""
     several = [stated(finding) for finding in findings.in_short(page)]
     text = _page_citation(page, several)
-    return Shown(shown.in_short_html(page, several, text), shown.in_short_text(several), text)
+    return Shown(rendered.in_short_html(page, several, text), rendered.in_short_text(several), text)
 
 
 def headlines(names: Iterable[str]) -> Shown:
     """Findings for the front page, each with what has it and where it was seen."""
     several = [stated(findings.get(name)) for name in names]
-    return Shown(shown.headlines_html(several), shown.headlines_text(several), citation(several[0].finding.id))
+    return Shown(rendered.headlines_html(several), rendered.headlines_text(several), citation(several[0].finding.id))
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:
@@ -56,18 +56,18 @@ def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str
 
 
 def _page_citation(page: str, several: Sequence[Stated], full: bool = False, lines: int = cite.LINES) -> str:
-    return shown.of_several(page, several, shown.limits_of(several), "make book", full, lines)
+    return rendered.of_several(page, several, rendered.limits_of(several), "make book", full, lines)
 
 
 def citation(name: str, full: bool = False, lines: int = cite.LINES) -> str:
     """The block for a review mail that cites a finding."""
-    return shown.citation(stated(findings.get(name)), full, lines)
+    return rendered.citation(stated(findings.get(name)), full, lines)
 
 
 def one(name: str) -> Shown:
     """A finding for a notebook: what it says, why, its scope, and its citation."""
     several = [stated(findings.get(name))]
-    return Shown(shown.below(several[0])[0], shown.as_text(several), citation(name))
+    return Shown(rendered.below(several[0])[0], rendered.as_text(several), citation(name))
 
 
 def sentences(names: Iterable[str]) -> dict[str, str]:

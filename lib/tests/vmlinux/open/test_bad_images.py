@@ -19,7 +19,7 @@ from tramplab.vmlinux.open import image as image_module
 from tramplab.vmlinux.open import kallsyms as kallsyms_reader
 from tramplab.vmlinux.open.debuginfo import btf
 from tramplab.vmlinux.open.image import open_image
-from tramplab.vmlinux.open.unpacking import packing
+from tramplab.vmlinux.open.unpacking import decompress
 
 
 def without(data: bytes, what: bytes) -> bytes:
@@ -261,7 +261,7 @@ def test_a_machine_without_memory(place, monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    for where, name in ((packing, "unpacked"), (kallsyms_reader, "read"), (btf, "find"), (image_module, "_sized")):
+    for where, name in ((decompress, "unpacked"), (kallsyms_reader, "read"), (btf, "find"), (image_module, "_sized")):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, fail)
             assert refused(place, PACKERS["gzip"](image("arm64", "RELR"))) == said

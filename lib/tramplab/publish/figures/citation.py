@@ -11,7 +11,7 @@ from ...base.errors import TramplabError, unknown
 from ...base.width import WIDTH
 from .. import phrases
 from ..cite import cite
-from ..findings import findings, shown
+from ..findings import findings, rendered
 from ..findings.findings import Stated
 from ..table import text_table
 from .figure import SOURCES, Figure, Study, find, marks
@@ -55,7 +55,7 @@ def block(
     """The citation of a figure whose rows are these. several: its findings."""
     rerun = f"tramplab run {study.NAME}"
     if several and not full and not chosen:
-        return shown.of_several(figure.id, several, figure.limits_of(" ".join(s.says for s in several)), rerun)
+        return rendered.of_several(figure.id, several, figure.limits_of(" ".join(s.says for s in several)), rerun)
     answer = figure.answer(frame) if figure.answer and (full or not chosen) else ""
     answer = " ".join(part for word in answer.split() for part in textwrap.wrap(word, WIDTH))  # a machine may be called anything
     if answer and not full:

@@ -13,8 +13,7 @@ from ...base.width import INDENTED_WIDTH
 from ..cite import cite
 from ..classes import FIGURE, OWN
 from ..estimates import beneath
-from ..findings import findings
-from ..findings import shown as finding_shown
+from ..findings import findings, rendered
 from ..table import text_table
 from .citation import block, stated
 from .figure import Figure, Study, find
@@ -76,7 +75,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         text += f"\n{part.text.rstrip()}\n"
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
-    found = [finding_shown.below(one) for one in several if one.finding not in above]
+    found = [rendered.below(one) for one in several if one.finding not in above]
     text += "".join(f"\n{paragraph}" for _, paragraph in found)
     citation = block(study, figure, frame, several=several)
     files = Files(figure_id)

@@ -8,7 +8,7 @@ from ...ftrace.meant import fprobes_in_rings, fprobes_on_task_stack
 from ...ftrace.ops import FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, block
-from .. import pools
+from .. import pool_layout
 from ..ground import Ground
 from ..plain import copied
 from . import multi, programs
@@ -54,7 +54,7 @@ class Fprobes:
         if request.bpf:
             programs.check(self._image, functions)
         if request.data and fprobes_in_rings(features):
-            pools.require_size(self._image, pools.FPROBE_NODE, request.data)
+            pool_layout.require_size(self._image, pool_layout.FPROBE_NODE, request.data)
 
     def make(self, request: Fprobe, functions: tuple[str, ...]) -> Registered:
         """An ops whose function is the kernel's, and finds the fprobe around the ops."""
@@ -87,8 +87,8 @@ class Fprobes:
             if request.exit:
                 nodes = request.nodes or 2 * self._ground.cpus * len(ops.functions)
                 room = values.get("entry_data_size", 0)
-                kind = pools.FPROBE_NODE, "fprobe_exit_handler"
-                values["rethook"], made = pools.rethook(self._ground, take, *kind, probe, nodes, room)
+                kind = pool_layout.FPROBE_NODE, "fprobe_exit_handler"
+                values["rethook"], made = pool_layout.rethook(self._ground, take, *kind, probe, nodes, room)
                 steps += made
             if request.multi:
                 values["entry_data_size"] = multi.COOKIE if multi.session(request) else 0

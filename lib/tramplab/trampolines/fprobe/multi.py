@@ -8,7 +8,7 @@ from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.releases import history, registers
 from ...ftrace.steps import Step, block
 from ..ground import Ground
-from ..pools import Take
+from ..pool_layout import Take
 from .request import Fprobe
 
 #: The struct with the fprobe in it, and its member.

@@ -9,7 +9,7 @@ from ...ftrace.steps import Step, block
 from ..arguments import words
 from ..bpf.signature import require
 from ..ground import Ground
-from ..pools import Take
+from ..pool_layout import Take
 from .request import Fprobe
 
 #: Words of the array beside the arguments: their number, and what the function returned.

@@ -10,7 +10,7 @@ from ...ftrace.meant import kretprobes_on_return_hooks, takes_kretprobe
 from ...ftrace.ops import Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Step
-from .. import pools
+from .. import pool_layout
 from ..ground import Ground
 from .request import Kprobe
 
@@ -101,14 +101,14 @@ def handlers(request: Kretprobe) -> dict[str, str]:
     return found
 
 
-def members(ground: Ground, take: pools.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
+def members(ground: Ground, take: pool_layout.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
     """Members of the struct kretprobe at this address beside its kprobe, and the steps that make what they lead to. Raises
     TramplabError where there is not enough memory."""
     count = request.maxactive or max(_LEAST, 2 * ground.cpus)
     own = {n: ground.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}
     own |= {"maxactive": count, "data_size": request.data}
     if kretprobes_on_return_hooks(ground.features):
-        hook, steps = pools.rethook(ground, take, pools.INSTANCE, _RETURN, probe, count, request.data)
+        hook, steps = pool_layout.rethook(ground, take, pool_layout.INSTANCE, _RETURN, probe, count, request.data)
         return own | {"rh": hook}, steps
-    made, steps = pools.instances(ground, take, probe, count, request.data)
+    made, steps = pool_layout.instances(ground, take, probe, count, request.data)
     return own | made, steps

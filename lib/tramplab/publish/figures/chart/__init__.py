@@ -15,17 +15,17 @@ if "rfc3987_syntax" not in sys.modules:
 
     del sys.modules["rfc3987_syntax"]
 
-from .bars import stacked_bars
 from .drawing import Drawing
-from .dumbbell import dumbbell
-from .flame import flame
-from .heat import heat_map
-from .lines import lines
-from .scatter import scatter
-from .steps import steps
-from .strip import state_strip
+from .kinds.bars import stacked_bars
+from .kinds.dumbbell import dumbbell
+from .kinds.flame import flame
+from .kinds.heat import heat_map
+from .kinds.lines import lines
+from .kinds.scatter import scatter
+from .kinds.steps import steps
+from .kinds.strip import state_strip
+from .kinds.waterfall import waterfall
 from .theme import COLOURS, NARROW, WIDE, colour
-from .waterfall import waterfall
 
 __all__ = [
     "COLOURS",

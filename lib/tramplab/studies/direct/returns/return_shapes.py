@@ -17,7 +17,7 @@ from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, marked, on_each
-from ....trampolines import pools
+from ....trampolines import pool_layout
 from ....trampolines.bpf import Bpf
 from ....trampolines.fprobe import Fprobe
 from ...memo import once
@@ -30,7 +30,7 @@ FUNCTION, ARGUMENTS = "two_args", (0x5EED_0000_0001, 0x5EED_0000_0002)
 #: Way -> how return hooks keep their nodes; None for a BPF trampoline that calls the function.
 WAYS: dict[str, str | None] = {"direct": None, "fprobe, list": "freelist", "fprobe, rings": "objpool", "fprobe, stack": "shadow"}
 STACK, TASK, POOL, REST = "stack", "task", "pool", "all else"
-_POOLED = (f"'s {pools.NODES}", f"'s {pools.RING}")
+_POOLED = (f"'s {pool_layout.NODES}", f"'s {pool_layout.RING}")
 PLACES = (STACK, TASK, POOL, REST)
 UNITS = {"bytes": "B"}
 

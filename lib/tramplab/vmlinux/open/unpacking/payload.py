@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ....base.errors import TramplabError
 from ....isa import Isa
-from . import packing
+from . import decompress
 from .containers import box
 from .formats import form
 
@@ -46,11 +46,11 @@ def unpack(path: Path) -> Payload:
     unpacks_itself = False
     for _ in range(_LAYERS):
         container = box(data, path)
-        if container is None and not packing.known(data):
+        if container is None and not decompress.known(data):
             break
         unpacks_itself = container is not None and container.packed
         if container is None or container.packed:
-            data, name = packing.unpacked(container.content if container else data, path, container.said if container else "")
+            data, name = decompress.unpacked(container.content if container else data, path, container.said if container else "")
             names.insert(0, name)
         else:
             data = bytes(container.content)
@@ -69,7 +69,7 @@ def _read(path: Path) -> bytes:
         if not stat.S_ISREG(about.st_mode):  # of a pipe or a device nobody knows when it ends
             raise TramplabError(f"{path} is no regular file: {_ADVICE}.")
         with path.open("rb") as f:
-            data = f.read(min(about.st_size, packing.LIMIT) + 1)
+            data = f.read(min(about.st_size, decompress.LIMIT) + 1)
     except FileNotFoundError:
         raise TramplabError(f"there is no file {path}: {_ADVICE}.") from None
     except PermissionError:
@@ -78,9 +78,9 @@ def _read(path: Path) -> bytes:
         raise TramplabError(f"cannot read {path} ({getattr(e, 'strerror', None) or e}): {_ADVICE}.") from None
     if not data:
         raise TramplabError(f"{path} is empty: get the file again.")
-    if len(data) > packing.LIMIT:
+    if len(data) > decompress.LIMIT:
         raise TramplabError(
-            f"{path} has more than {packing.size(packing.LIMIT)}, where reading stops: "
+            f"{path} has more than {decompress.size(decompress.LIMIT)}, where reading stops: "
             f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
         )
     return data

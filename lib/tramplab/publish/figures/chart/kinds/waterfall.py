@@ -5,12 +5,12 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....base.errors import TramplabError
-from . import panels
-from .drawing import Drawing
-from .panels import Names
-from .text import fit, number, signed, widest, width
-from .theme import FALL, LINE, RISE, TOTAL
+from .....base.errors import TramplabError
+from .. import panels
+from ..drawing import Drawing
+from ..panels import Names
+from ..text import fit, number, signed, widest, width
+from ..theme import FALL, LINE, RISE, TOTAL
 
 ROW = 22  # pixels: one bar with its gap
 LABEL = 18  # characters of a step's name in one line, where its words allow

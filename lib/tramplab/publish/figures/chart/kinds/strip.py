@@ -10,12 +10,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from ....base.errors import TramplabError
-from . import panels
-from .drawing import Drawing
-from .panels import Names
-from .text import fit, widest, wrap
-from .theme import CHARACTER, INK, LINE, QUIET, STATES
+from .....base.errors import TramplabError
+from .. import panels
+from ..drawing import Drawing
+from ..panels import Names
+from ..text import fit, widest, wrap
+from ..theme import CHARACTER, INK, LINE, QUIET, STATES
 
 BLOCK = 22  # pixels: the least height of a block
 NAME = 14  # characters of a name at the side in one line, where its words allow

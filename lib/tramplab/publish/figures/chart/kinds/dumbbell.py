@@ -5,13 +5,13 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from . import panels
-from .axis import PLAIN, Axis
-from .drawing import Drawing
-from .panels import Names
-from .series import legend, require_bands, require_ends, style, told_apart
-from .text import fit, widest
-from .theme import LINE
+from .. import panels
+from ..axis import PLAIN, Axis
+from ..drawing import Drawing
+from ..panels import Names
+from ..series import legend, require_bands, require_ends, style, told_apart
+from ..text import fit, widest
+from ..theme import LINE
 
 ROW = 18  # pixels: one line
 LABEL = 28  # characters of a name in one line, where its words allow

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from . import panels
-from .axis import PLAIN, Axis
-from .drawing import Drawing
-from .panels import Names
-from .series import legend, require_bands, require_ends, style, told_apart
-from .text import number, width
+from .. import panels
+from ..axis import PLAIN, Axis
+from ..drawing import Drawing
+from ..panels import Names
+from ..series import legend, require_bands, require_ends, style, told_apart
+from ..text import number, width
 
 LEAST, MOST = 150, 210  # pixels of a panel, which is a square
 EDGE = 8  # pixels between the outermost point and the axis

@@ -8,14 +8,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from . import panels
-from .axis import PLAIN, Axis
-from .drawing import Drawing
+from .. import panels
+from ..axis import PLAIN, Axis
+from ..drawing import Drawing
+from ..panels import Names
+from ..series import marks, told_apart
+from ..text import fit, number, widest, width
+from ..theme import LINE
 from .lines import EDGE, LEADER, LEAST, end_labels, label_height
-from .panels import Names
-from .series import marks, told_apart
-from .text import fit, number, widest, width
-from .theme import LINE
 
 HEIGHT = 210  # pixels of a panel, unless its labels need more
 LABEL = 12  # characters of a label in one line, where its words allow

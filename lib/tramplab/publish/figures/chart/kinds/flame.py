@@ -5,11 +5,11 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from . import panels
-from .drawing import Drawing
-from .series import legend
-from .text import width
-from .theme import FONT, INK, colour
+from .. import panels
+from ..drawing import Drawing
+from ..series import legend
+from ..text import width
+from ..theme import FONT, INK, colour
 
 ROW = 18  # pixels: one level of functions
 MARGIN = 12  # pixels: half a triangle or half a label at the end of the axis, on each side

@@ -9,7 +9,7 @@ import pytest
 from support.complaints import complaint
 from support.vmlinux.containers import CHECKED, PACKERS, bzimage, flat, lz4_frame, lz4_legacy, with_size, zboot
 from support.vmlinux.payloads import opened, refused, sentence
-from tramplab.vmlinux.open.unpacking import packing
+from tramplab.vmlinux.open.unpacking import decompress
 
 ARM = flat("arm64")
 
@@ -58,7 +58,7 @@ def test_lz4_has_newer_frames(place):
 def test_a_stream_that_ends_early_is_truncated(name, place):
     packed = PACKERS[name](ARM)
     for length in range(6, len(packed)):
-        said = complaint(lambda: packing.unpacked(packed[:length], place))  # noqa: B023 it is called at once
+        said = complaint(lambda: decompress.unpacked(packed[:length], place))  # noqa: B023 it is called at once
         assert said == f"the {name} stream in {place} is truncated: get the whole file again.", length
 
 
@@ -79,7 +79,7 @@ def test_a_block_of_lz4_may_be_garbled(block, place):
 def test_unpacking_stops_at_the_limit(pack, place, monkeypatch):
     """And takes no more memory than that, and a chunk or a block: 64 MiB are packed here."""
     packed = pack(bytes(64 << 20))
-    monkeypatch.setattr(packing, "LIMIT", 1 << 20)
+    monkeypatch.setattr(decompress, "LIMIT", 1 << 20)
     tracemalloc.start()
     try:
         said = refused(place, packed)
@@ -90,7 +90,7 @@ def test_unpacking_stops_at_the_limit(pack, place, monkeypatch):
 
 
 def test_reading_stops_at_the_limit(place, monkeypatch):
-    monkeypatch.setattr(packing, "LIMIT", 1 << 20)
+    monkeypatch.setattr(decompress, "LIMIT", 1 << 20)
     place.touch()
     os.truncate(place, 1 << 30)  # without a byte on the disk
     tracemalloc.start()
@@ -103,9 +103,9 @@ def test_reading_stops_at_the_limit(place, monkeypatch):
 
 def test_what_has_the_size_of_the_limit_is_unpacked(place, monkeypatch):
     packed = PACKERS["gzip"](ARM)
-    monkeypatch.setattr(packing, "LIMIT", len(ARM))
+    monkeypatch.setattr(decompress, "LIMIT", len(ARM))
     assert opened(place, packed).data == ARM
-    monkeypatch.setattr(packing, "LIMIT", len(ARM) - 1)
+    monkeypatch.setattr(decompress, "LIMIT", len(ARM) - 1)
     assert "unpacking stops" in refused(place, packed)
     assert "FILE has more than" in refused(place, ARM) and "where reading stops" in refused(place, ARM)
 

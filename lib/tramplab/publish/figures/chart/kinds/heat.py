@@ -6,13 +6,13 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....base.errors import TramplabError
-from ...table import require_columns
-from . import panels
-from .drawing import Drawing
-from .panels import Names
-from .text import fit, longest_piece, number, widest, width
-from .theme import CHARACTER, HEAT, INK, LINE, QUIET, STATES, ink
+from .....base.errors import TramplabError
+from ....table import require_columns
+from .. import panels
+from ..drawing import Drawing
+from ..panels import Names
+from ..text import fit, longest_piece, number, widest, width
+from ..theme import CHARACTER, HEAT, INK, LINE, QUIET, STATES, ink
 
 ROW, WIDEST = 24, 76  # pixels: the height of a cell, and its width where there is room
 LETTER_ROW, LETTER_WIDEST = 20, 60  # the same for a letter

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....base.errors import TramplabError
-from . import panels
-from .axis import PLAIN, Axis
-from .drawing import Drawing
-from .panels import Names
-from .series import marks, style, told_apart
-from .text import fit, number, spread, widest, width
-from .theme import LINE
+from .....base.errors import TramplabError
+from .. import panels
+from ..axis import PLAIN, Axis
+from ..drawing import Drawing
+from ..panels import Names
+from ..series import marks, style, told_apart
+from ..text import fit, number, spread, widest, width
+from ..theme import LINE
 
 HEIGHT = 170  # pixels of a panel, unless its labels need more
 LEAST = 90  # pixels: the narrowest panel worth reading

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from . import panels
-from .drawing import Drawing
-from .panels import Names
-from .series import legend
-from .text import number, width
-from .theme import colour
+from .. import panels
+from ..drawing import Drawing
+from ..panels import Names
+from ..series import legend
+from ..text import number, width
+from ..theme import colour
 
 ROW = 18  # pixels: one bar with its gap
 LEAST = 90  # pixels: the narrowest panel worth reading
