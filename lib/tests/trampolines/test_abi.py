@@ -16,7 +16,7 @@ from support.plugins.seeds import drawn, seeds
 from tramplab import StepLimit, TramplabError
 from tramplab.isa import ISAS
 from tramplab.trampolines import saving
-from tramplab.trampolines.ground import ROOM
+from tramplab.trampolines.guest import ROOM
 from tramplab.trampolines.saving import maker
 
 # the states are the same in every case, so a kernel that several releases share is played once, under all their names

@@ -32,7 +32,7 @@ from ..isa import Isa
 from ..trampolines import KINDS
 from ..trampolines import slow_path as chosen
 from ..trampolines.arguments import passing
-from ..trampolines.ground import Ground
+from ..trampolines.guest import Guest
 from . import boot
 from .guest import load
 from .places import places, vector
@@ -77,16 +77,16 @@ class Kernel:
                 "a kernel needs the meter count or record: without one an endless loop would never end."
             )
         features = releases.features(self.isa, release, overrides)
-        kind = chosen(slow_path, features)
-        self.features, self._note = kind.features(features), kind.note
+        path = chosen(slow_path, features)
+        self.features, self._note = path.features(features), path.note
         self.image = load(self.isa, arch.of(self.isa).config(self.features), folder(guest, "guest"))
         room = places(self.image, whole(cpus, "cpus", 1), switch(traps, "traps"), room_at)
         self.machine = Machine(self.image, room, meter)
-        ground = Ground.of(self.image, self.features, room)
-        self.heap = ground.heap
-        self.slowpath = kind.make(ground, [made.maker(ground) for made in KINDS])
+        empty = Guest.of(self.image, self.features, room)
+        self.heap = empty.heap
+        self.slowpath = path.make(empty, [kind.maker(empty) for kind in KINDS])
         self._asked: dict[Registered, Request] = {}  # as it was given, without the filter of what it was attached to
-        self._components = Components(self.image, ground.sites.values())
+        self._components = Components(self.image, empty.sites.values())
         self.machine.name_of = lambda address: self.names()(address)
         weakref.finalize(self, settle, self.machine.memory.code.pending).atexit = False  # for who keeps only what calls have shown
         self.cpus = boot.cpus(self.machine, self.heap)

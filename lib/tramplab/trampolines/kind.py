@@ -9,7 +9,7 @@ from ..ftrace.maker import Maker
 from ..ftrace.ops import Request
 from ..ftrace.releases import Features
 from ..ftrace.sharing import SharingSlowPath
-from .ground import Ground
+from .guest import Guest
 
 MAX_CALLBACKS = 120
 
@@ -53,12 +53,12 @@ class Kind:
     hooks: those of this kind, by name.
     """
 
-    maker: Callable[[Ground], Maker]
+    maker: Callable[[Guest], Maker]
     hooks: tuple[Hook, ...] = ()
 
 
-def _as_in_the_release(ground: Ground, makers: Sequence[Maker]) -> SharingSlowPath:
-    return SharingSlowPath(ground.image, ground.features, ground.heap, ground.sites, makers)
+def _as_in_the_release(guest: Guest, makers: Sequence[Maker]) -> SharingSlowPath:
+    return SharingSlowPath(guest.image, guest.features, guest.heap, guest.sites, makers)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class SlowPathKind:
 
     check: Callable[[Features], None] = lambda features: None
     features: Callable[[Features], Features] = lambda features: features
-    make: Callable[[Ground, Sequence[Maker]], SharingSlowPath] = _as_in_the_release
+    make: Callable[[Guest, Sequence[Maker]], SharingSlowPath] = _as_in_the_release
     note: str = ""
 
 

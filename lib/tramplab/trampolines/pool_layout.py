@@ -10,7 +10,7 @@ from ..emulate.image import Image
 from ..ftrace.arch.common import rethook_pool
 from ..ftrace.layout import fields
 from ..ftrace.steps import Step, block, pointer
-from .ground import Ground
+from .guest import Guest
 
 #: Hands out so many bytes of the guest's memory for a purpose: "node".
 Take = Callable[[int, str], int]
@@ -22,18 +22,18 @@ FPROBE_NODE, INSTANCE = "fprobe_rethook_node", "kretprobe_instance"
 MOST_OBJECT = 1 << 16
 
 
-def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, count: int, room: int = 0) -> tuple[int, list[Step]]:
+def rethook(guest: Guest, take: Take, node: str, handler: str, data: int, count: int, room: int = 0) -> tuple[int, list[Step]]:
     """The address of a return hook for so many calls at a time, and the steps that make it. node: the guest's struct that begins
     with a rethook_node. handler: the guest function for the return, which is given data. room: bytes of each node's own data.
     Raises TramplabError where there is not enough memory."""
-    image, how = ground.image, rethook_pool(ground.features)
+    image, how = guest.image, rethook_pool(guest.features)
     at, size = take(image.struct("rethook").size, HOOK), image.struct(node).size + room
     values = {"data": data, "handler": image.address(handler), "size": size}
     steps: list[Step] = []
     if how != "shadow":  # there the nodes are the task's
         places = [take(size, NODES) for _ in range(count)]
         content = fields(image, "rethook_node", {"rethook": at})
-        member, steps = _kept(ground, take, how, places, content.ljust(size, b"\0"))
+        member, steps = _kept(guest, take, how, places, content.ljust(size, b"\0"))
         values[{"freelist": "list", "objpool": "ring"}[how]] = member
     return at, [*steps, block(at, fields(image, "rethook", values), "the return hook")]
 
@@ -45,22 +45,22 @@ def require_size(image: Image, node: str, room: int) -> None:
         raise TramplabError(f"a node in this kernel's rings has {most} bytes of data at most, not {room}: give a smaller data=.")
 
 
-def instances(ground: Ground, take: Take, probe: int, count: int, room: int = 0) -> tuple[dict[str, int], list[Step]]:
+def instances(guest: Guest, take: Take, probe: int, count: int, room: int = 0) -> tuple[dict[str, int], list[Step]]:
     """Members of a struct kretprobe at this address that keeps so many instances itself, and the steps that make those. room: bytes
     of each one's own data. Raises TramplabError where there is not enough memory."""
-    image, how = ground.image, str(ground.features["return_pool"])
+    image, how = guest.image, str(guest.features["return_pool"])
     holder, size = take(image.struct("kretprobe_holder").size, HOOK), image.struct(INSTANCE).size + room
     places = [take(size, NODES) for _ in range(count)]
-    member, steps = _kept(ground, take, how, places, fields(image, INSTANCE, {"rph": holder}).ljust(size, b"\0"))
+    member, steps = _kept(guest, take, how, places, fields(image, INSTANCE, {"rph": holder}).ljust(size, b"\0"))
     values = {"rp": probe} | ({"pool": member} if how == "objpool" else {})
     steps.append(block(holder, fields(image, "kretprobe_holder", values), "who keeps the instances"))
     return {"rph": holder} | ({"freelist": member} if how == "freelist" else {}), steps
 
 
-def _kept(ground: Ground, take: Take, how: str, places: list[int], one: bytes) -> tuple[int, list[Step]]:
+def _kept(guest: Guest, take: Take, how: str, places: list[int], one: bytes) -> tuple[int, list[Step]]:
     """The head of a pool of what lies at these places, as the number that its bytes are, and the steps that make them all; one: the
     bytes of each."""
-    return _list(ground.image, places, one) if how == "freelist" else _rings(ground, take, places, one)
+    return _list(guest.image, places, one) if how == "freelist" else _rings(guest, take, places, one)
 
 
 def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]:
@@ -73,10 +73,10 @@ def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]
     return first, steps
 
 
-def _rings(ground: Ground, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
+def _rings(guest: Guest, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
     """Distribute the nodes over the CPUs by turns; each ring has room for all of them, because a node goes back to the CPU where
     its call returns."""
-    image, cpus = ground.image, ground.cpus
+    image, cpus = guest.image, guest.cpus
     steps = [_node(at, one) for at in places]
     head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()
     slots = []

@@ -23,7 +23,7 @@ from ..emulate.image import Image
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
 from ..trampolines.fprobe import Fgraph, Fprobe, Shared
-from ..trampolines.ground import ROOM
+from ..trampolines.guest import ROOM
 from ..trampolines.kprobe import Kprobe
 from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import COMMON

@@ -215,10 +215,10 @@ def test_programs_see_arguments_cookie_and_result(place, args, handlers):
 def test_programs_are_taken_back(isa):
     """Memory and per-CPU counters, when it is detached and when it is refused."""
     k = Kernel(isa, "v6.4", rethook="freelist", meter="count")
-    heap, counters = list(k.heap._free), list(k.slowpath.makers[0]._ground.counters._free)
+    heap, counters = list(k.heap._free), list(k.slowpath.makers[0]._guest.counters._free)
 
     def as_before() -> bool:
-        return k.heap._free == heap and k.slowpath.makers[0]._ground.counters._free == counters
+        return k.heap._free == heap and k.slowpath.makers[0]._guest.counters._free == counters
 
     with k.attached(k.function("two_args"), Fprobe(exit=True, bpf=True)):
         assert not as_before()

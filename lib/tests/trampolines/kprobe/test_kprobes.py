@@ -52,7 +52,7 @@ def test_attaching_and_detaching_leave_nothing(isa, release):
 
     def now() -> tuple:
         text = [k.machine.read(*span) for span in k.machine.text if span[0] != k.machine.places.modules.address]
-        return text, k.machine.read(table.address, table.size), list(k.heap._free), list(k.slowpath.makers[0]._ground.modules._free)
+        return text, k.machine.read(table.address, table.size), list(k.heap._free), list(k.slowpath.makers[0]._guest.modules._free)
 
     before = now()
     for request in (Kprobe(), Kprobe(breakpoint=True), Kprobe(breakpoint=True, bpf=True), Kprobe(post=True)):
@@ -176,7 +176,7 @@ def test_options_that_make_no_sense(wrong, said):
 @every_isa
 def test_what_cannot_be_is_refused_and_leaves_nothing(isa):
     k = Kernel(isa, "v7.2", meter="count")
-    f, before = k.function("one_arg"), (list(k.heap._free), list(k.slowpath.makers[0]._ground.modules._free))
+    f, before = k.function("one_arg"), (list(k.heap._free), list(k.slowpath.makers[0]._guest.modules._free))
     if isa != "x86_64":
         with pytest.raises(TramplabError, match=r"has no kprobes through ftrace.*breakpoint=True"):
             k.attach(f, Kprobe())
@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(isa):
         assert k.call(f, 2).value == 6
     with pytest.raises(TramplabError, match="did you mean new_one_arg"):
         k.attach(f, Kprobe(breakpoint=True, handler="lab_kprobe_skip", go_to="new_one_argg"))
-    assert (k.heap._free, k.slowpath.makers[0]._ground.modules._free) == before and not k.slowpath.counted
+    assert (k.heap._free, k.slowpath.makers[0]._guest.modules._free) == before and not k.slowpath.counted
 
 
 def test_when_kprobes_went_through_ftrace():

@@ -199,10 +199,10 @@ def check_kretprobe(k: Kernel, breakpoint_: bool) -> None:
 def test_what_is_made_for_programs_is_given_back(isa, release):
     """When they go, and when they are refused."""
     k = kernel(isa, release)
-    ground = k.slowpath.makers[0]._ground
+    guest = k.slowpath.makers[0]._guest
 
     def now() -> tuple:
-        return list(k.heap._free), list(ground.counters._free), list(ground.modules._free)
+        return list(k.heap._free), list(guest.counters._free), list(guest.modules._free)
 
     requests = [Kretprobe(breakpoint=True, bpf=True), Kprobe(breakpoint=True, bpf=True)]
     if k.features["rethook"]:

@@ -13,7 +13,7 @@ from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, block, text
 from ..arguments import sizes, words
 from ..direct import check_direct, registered
-from ..ground import Ground
+from ..guest import Guest
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
 from .plan import BpfProgram, Guards, Sharing, TrampolinePlan
@@ -36,8 +36,8 @@ class BpfTrampolines:
     """Registers requests for programs, and makes and frees their trampolines: code in the module area, programs and images
     in the heap."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._image = ground, ground.image
+    def __init__(self, guest: Guest) -> None:
+        self._guest, self._image = guest, guest.image
         self._taken: dict[int, list[int]] = {}  # index of an ops -> its counters
 
     def serves(self, request: Request) -> bool:
@@ -47,8 +47,8 @@ class BpfTrampolines:
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError unless the release has direct calls, the lab knows what guards the programs in it, and a trampoline
         can be made for this one function in the release."""
-        check_direct(self._ground, request)
-        features = self._ground.features
+        check_direct(self._guest, request)
+        features = self._guest.features
         if isinstance(request, Bpf) and request.guarded and not features["bpf"]:
             when = history(features.isa, "bpf")
             raise TramplabError(f"the lab does not know what guards BPF programs in {features}, only {when}.")
@@ -58,25 +58,25 @@ class BpfTrampolines:
 
     def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
         """A direct call whose target is to be made; its owner shares."""
-        ops = registered(self._ground, request, functions)
+        ops = registered(self._guest, request, functions)
         ops.ops_func = self._share
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' programs and trampoline; sets its direct call."""
-        request, site = ops.request, self._ground.sites[ops.functions[0]]
-        counters = self._ground.counters.take(request.programs + 1)
+        request, site = ops.request, self._guest.sites[ops.functions[0]]
+        counters = self._guest.counters.take(request.programs + 1)
         blocks: list[int] = []
         try:
             for size in self._sizes(request):
-                blocks.append(self._ground.heap.take(size))
+                blocks.append(self._guest.heap.take(size))
             plan = self._plan(ops, site, blocks)
             base, data = self._code(plan, request, site)
         except TramplabError:
             for at in blocks:
-                self._ground.heap.give(at)
+                self._guest.heap.give(at)
             for number in counters:
-                self._ground.counters.give(number)
+                self._guest.counters.give(number)
             raise
         self._taken[ops.index] = counters
         ops.direct = base | plan.jumped
@@ -88,9 +88,9 @@ class BpfTrampolines:
 
     def free(self, ops: Registered) -> list[Step]:
         """All of its memory; what it holds does not matter any more."""
-        steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
-        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
-        return steps + [Free(self._ground.modules, made.address, "the BPF trampoline") for made in ops.generated]
+        steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
+        steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
+        return steps + [Free(self._guest.modules, made.address, "the BPF trampoline") for made in ops.generated]
 
     # inside
 
@@ -110,16 +110,16 @@ class BpfTrampolines:
         ops.shared = True
         if not ops.generated or not request.calls_function or how is Sharing.AS_IT_IS:
             return Agreed(undo=lambda: self._go_back(ops, before))
-        plan = self._plan(ops, self._ground.sites[function], list(ops.structs))
+        plan = self._plan(ops, self._guest.sites[function], list(ops.structs))
         try:
-            base, data = self._code(plan, request, self._ground.sites[function])
+            base, data = self._code(plan, request, self._guest.sites[function])
         except TramplabError:
             ops.shared = False
             raise
         ops.direct, ops.generated = base, (Generated(base, len(data), "bpf_trampoline"),)
         return Agreed(
             [text(base, data, f"the BPF trampoline of {function}, made again to call where the ip leads")],
-            [Free(self._ground.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
+            [Free(self._guest.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
             lambda: self._go_back(ops, before),
         )
 
@@ -127,7 +127,7 @@ class BpfTrampolines:
         """As it was before it shared; what was made for that is given back."""
         for made in ops.generated:
             if made not in before[1]:
-                self._ground.modules.give(made.address)
+                self._guest.modules.give(made.address)
         ops.direct, ops.generated, ops.shared = before
 
     def _sizes(self, request: Bpf) -> list[int]:
@@ -144,15 +144,15 @@ class BpfTrampolines:
                 f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
                 f"{LARGEST} are allowed: attach fewer programs."
             )
-        base = self._ground.modules.take(size)
+        base = self._guest.modules.take(size)
         try:
             return base, lay_out(isa, module, pieces, base)
         except TramplabError:
-            self._ground.modules.give(base)
+            self._guest.modules.give(base)
             raise
 
     def _writes(self, blocks: list[int], counters: list[int]) -> list[Step]:
-        places = list(map(self._ground.counters.offset, counters))
+        places = list(map(self._guest.counters.offset, counters))
         image, *programs = zip(blocks, places, strict=True)
         made = fields(self._image, "bpf_tramp_image", {"pcref": image[1]})
         steps: list[Step] = [block(image[0], made, "the image of a BPF trampoline")]
@@ -184,9 +184,9 @@ class BpfTrampolines:
             body=site.body,
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
-            program_nops=bool(self._ground.features["bpf_program_nop"]) and request.guarded,
-            pushes_saved=pushes_saved(self._ground.features),
-            jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function and not ops.shared,
-            landing_pad=bool(self._ground.features["ibt"] and self._ground.features["bpf_endbr"]),
+            program_nops=bool(self._guest.features["bpf_program_nop"]) and request.guarded,
+            pushes_saved=pushes_saved(self._guest.features),
+            jumped=bool(self._guest.features["direct_jmp"]) and request.calls_function and not ops.shared,
+            landing_pad=bool(self._guest.features["ibt"] and self._guest.features["bpf_endbr"]),
             through_way_back=ops.shared,
         )

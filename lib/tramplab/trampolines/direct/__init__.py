@@ -8,7 +8,7 @@ from ...base.errors import TramplabError
 from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Step
-from ..ground import Ground
+from ..guest import Guest
 from ..kind import Hook, Kind
 from ..plain import each
 from ..reentry import ending
@@ -42,8 +42,8 @@ class Direct(Request):
 class DirectCalls:
     """Registers them; the stubs are the guest's, so there is nothing to make."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     def serves(self, request: Request) -> bool:
         """A direct call of a stub."""
@@ -51,12 +51,12 @@ class DirectCalls:
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if the release has no direct calls."""
-        check_direct(self._ground, request)
+        check_direct(self._guest, request)
 
     def make(self, request: Direct, functions: tuple[str, ...]) -> Registered:
         """Its target is the stub."""
-        ops = registered(self._ground, request, functions)
-        ops.direct = self._ground.image.address(request.target)
+        ops = registered(self._guest, request, functions)
+        ops.direct = self._guest.image.address(request.target)
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
@@ -68,25 +68,25 @@ class DirectCalls:
         return []
 
 
-def check_direct(ground: Ground, request: Request) -> None:
+def check_direct(guest: Guest, request: Request) -> None:
     """Raise TramplabError if the release has no direct calls, or if no function is named for one."""
     if not request.filter:
         raise TramplabError("a direct call is for particular functions: give it a filter.")
-    if not ground.features["direct"]:
-        isa = ground.features.isa
-        raise TramplabError(f"{ground.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
+    if not guest.features["direct"]:
+        isa = guest.features.isa
+        raise TramplabError(f"{guest.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
 
 
-def registered(ground: Ground, request: Request, functions: tuple[str, ...]) -> Registered:
+def registered(guest: Guest, request: Request, functions: tuple[str, ...]) -> Registered:
     """A direct call as the slow path holds it: an ops whose function puts the target, still to be set, where the common
     trampoline's exit finds it."""
-    regs = bool(ground.features["regs"])
+    regs = bool(guest.features["regs"])
     return Registered(
         request,
-        ground.image.address("call_direct_funcs"),
+        guest.image.address("call_direct_funcs"),
         FL_ENABLED | FL_DIRECT | FL_DYNAMIC | (FL_SAVE_REGS if regs else 0),
         functions,
-        trampoline=ground.image.address("ftrace_regs_caller" if regs else "ftrace_caller"),
+        trampoline=guest.image.address("ftrace_regs_caller" if regs else "ftrace_caller"),
     )
 
 

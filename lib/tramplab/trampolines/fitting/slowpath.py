@@ -12,7 +12,7 @@ from ...ftrace.ops import Registered, Request
 from ...ftrace.records import IGNORE, MODIFY_CALL, Record
 from ...ftrace.sharing import SharingSlowPath
 from ...ftrace.steps import Free, Step, text
-from ..ground import ROOM, Ground
+from ..guest import ROOM, Guest
 from ..plain import Ops
 from ..plain.maker import check_redirecting, registered
 from ..saving import code, linked
@@ -37,8 +37,8 @@ class _Made:
 class FittedOps:
     """Registers ops without making anything for them: the slow path makes one trampoline for each function."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     def serves(self, request: Request) -> bool:
         """Ops that say what they need, in the kernel's words or in ours."""
@@ -49,12 +49,12 @@ class FittedOps:
         check_redirecting(request)
         if request.ipmodify:
             raise TramplabError("a fitted trampoline is for ops that only look; take a kernel without slow_path=.")
-        if not self._ground.features["args"]:
-            raise TramplabError(f"a fitted trampoline hands over an ftrace_regs, which {self._ground.features} has not.")
+        if not self._guest.features["args"]:
+            raise TramplabError(f"a fitted trampoline hands over an ftrace_regs, which {self._guest.features} has not.")
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
         """An ops that has no trampoline of its own."""
-        return registered(self._ground.image, request, functions)
+        return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
         """Nothing."""
@@ -70,9 +70,9 @@ class FittingSlowPath(SharingSlowPath):
     calls the only ops' callback, or the list function. All others go where the kernel sends them. One function at a time has
     such ops, as the room near the text is small."""
 
-    def __init__(self, ground: Ground, makers: Sequence[Maker]) -> None:
-        super().__init__(ground.image, ground.features, ground.heap, ground.sites, [FittedOps(ground), *makers])
-        self._ground = ground
+    def __init__(self, guest: Guest, makers: Sequence[Maker]) -> None:
+        super().__init__(guest.image, guest.features, guest.heap, guest.sites, [FittedOps(guest), *makers])
+        self._guest = guest
         self._made: dict[str, _Made] = {}
         self._moved: set[str] = set()
 
@@ -132,11 +132,11 @@ class FittingSlowPath(SharingSlowPath):
         passed = ops.address if ops else address("ftrace_list_end")
         parts = code(self.image, self.features, save, (function,))
         size = len(linked(self.image.isa, parts, address(ROOM), passed, func))
-        where = self._ground.near.take(size)
+        where = self._guest.near.take(size)
         self._made[function] = _Made(save, ops, where, size)
         whole = linked(self.image.isa, parts, where, passed, func)
         return text(where, whole, f"a trampoline for {function} that saves {save}")
 
     def _left(self, made: _Made) -> list[Step]:
         """The steps that give its room back."""
-        return [text(made.address, bytes(made.size), "the room is empty again"), Free(self._ground.near, made.address, "its room")]
+        return [text(made.address, bytes(made.size), "the room is empty again"), Free(self._guest.near, made.address, "its room")]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...ftrace.maker import Maker
 from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.ops import Request
-from ..ground import Ground
+from ..guest import Guest
 from ..kind import MAX_CALLBACKS, Hook, Kind
 from .fgraph import Fgraph
 from .graph import GraphFprobes, Shared
@@ -43,8 +43,8 @@ _PROPOSED = Hook(
 )
 
 
-def _maker(ground: Ground) -> Maker:
-    return GraphFprobes(ground) if fprobes_on_graph_tracer(ground.features) else Fprobes(ground)
+def _maker(guest: Guest) -> Maker:
+    return GraphFprobes(guest) if fprobes_on_graph_tracer(guest.features) else Fprobes(guest)
 
 
 KIND = Kind(

@@ -11,7 +11,7 @@ from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word
 from ..arguments import WORD
-from ..ground import Ground
+from ..guest import Guest
 from ..plain import copied
 from . import multi, shims
 from .fgraph import Fgraph
@@ -48,14 +48,14 @@ _WATCHER, _DECLINER = "lab_graph_watch_ops", "lab_graph_decline_ops"
 class GraphFprobes:
     """Makes them, and the ops that they share, which are the core kernel's own and so not dynamic."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._image = ground, ground.image
+    def __init__(self, guest: Guest) -> None:
+        self._guest, self._image = guest, guest.image
         self._listed: dict[int, Listed] = {}  # by the fprobe's index
         self._tracing: dict[int, type[Request]] = {}  # by the index of the tracer's ops
 
     @cached_property
     def _tables(self) -> Tables:
-        return Tables(self._image, self._ground.heap, bool(self._ground.features["fprobe_entry_ops"]))
+        return Tables(self._image, self._guest.heap, bool(self._guest.features["fprobe_entry_ops"]))
 
     def serves(self, request: Request) -> bool:
         """An fprobe, or an ops that fprobes share, or a tracer that shares with nobody."""
@@ -63,7 +63,7 @@ class GraphFprobes:
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError for what only fprobes on return hooks have."""
-        features = self._ground.features
+        features = self._guest.features
         if self._tracing and (isinstance(request, Fgraph) or (self._in_graph(request) and Fgraph in self._tracing.values())):
             raise TramplabError("the lab's function graph tracer has one tracer at a time: detach the other one first.")
         if not isinstance(request, Fprobe):
@@ -79,7 +79,7 @@ class GraphFprobes:
             )
         if request.link and request.link not in links(self._image):
             raise unknown("link", request.link, links(self._image))
-        multi.check(self._ground, request)
+        multi.check(self._guest, request)
         shims.check(self._image, request, functions)
         if request.save == "regs":
             raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {hint}.")
@@ -96,8 +96,8 @@ class GraphFprobes:
         if isinstance(ops.request, Fprobe):
             return self._probe(ops, ops.request)
         steps = self._tracer(ops) if type(ops.request) in _TRACERS else []
-        if self._ground.features["per_ops_trampoline"]:
-            steps += copied.create(self._image, self._ground.modules, ops)
+        if self._guest.features["per_ops_trampoline"]:
+            steps += copied.create(self._image, self._guest.modules, ops)
         if type(ops.request) in _TRACERS:
             self._tracing[ops.index] = type(ops.request)
         return steps
@@ -114,17 +114,17 @@ class GraphFprobes:
         """All of its memory."""
         self._listed.pop(ops.index, None)
         self._tracing.pop(ops.index, None)
-        steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
-        return steps + [Free(self._ground.modules, made.address, "the shared ops' trampoline") for made in ops.generated]
+        steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
+        return steps + [Free(self._guest.modules, made.address, "the shared ops' trampoline") for made in ops.generated]
 
     # inside
 
     def _in_graph(self, request: Request) -> bool:
         """Is it an fprobe that the graph tracer calls?"""
-        return isinstance(request, Fprobe) and (request.exit or not self._ground.features["fprobe_entry_ops"])
+        return isinstance(request, Fprobe) and (request.exit or not self._guest.features["fprobe_entry_ops"])
 
     def _probe(self, ops: Registered, request: Fprobe) -> list[Step]:
-        image, heap = self._image, self._ground.heap
+        image, heap = self._image, self._guest.heap
         listed, each = image.struct("fprobe_hlist"), image.struct("fprobe_hlist_node")
         taken: dict[int, str] = {}
 
@@ -133,18 +133,18 @@ class GraphFprobes:
             return at
 
         linked = bool(request.multi or request.link)
-        outer, probe = multi.take_link(self._ground, take) if linked else (0, take(image.struct("fprobe").size, ""))
+        outer, probe = multi.take_link(self._guest, take) if linked else (0, take(image.struct("fprobe").size, ""))
         try:
             shim = take(image.struct(shims.STRUCT).size, "shim") if request.shim else 0
             hlist = take(listed.size + each.size * len(ops.functions), "places in the tables")
-            ips = [self._ground.sites[f].ip for f in ops.functions]
+            ips = [self._guest.sites[f].ip for f in ops.functions]
             nodes = tuple((hlist + listed.fields["nodes"].offset + each.size * n, ip) for n, ip in enumerate(ips))
-            called = multi.handlers(self._ground, request) if linked else handlers(request)
+            called = multi.handlers(self._guest, request) if linked else handlers(request)
             private = private_of(image, ops.index)
             values = {name: image.address(handler) for name, handler in called.items()}
             data = multi.COOKIE if multi.session(request) else -(-request.data // WORD) * WORD
             values |= {"hlist_array": hlist, "private": private, "entry_data_size": data}
-            runs = multi.link(self._ground, take, request, outer, ops.index) if linked else list[Step]()
+            runs = multi.link(self._guest, take, request, outer, ops.index) if linked else list[Step]()
             self._tables.reserve(len(nodes))
         except TramplabError:
             for at in taken:
@@ -156,7 +156,7 @@ class GraphFprobes:
         places = image.struct("lab_private").fields
         go_to = private + places["go_to"].offset
         if shim:
-            runs += [*shims.shim(self._ground, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
+            runs += [*shims.shim(self._guest, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
         return [
             word(private + places["hits"].offset, 0, "the fprobe has seen no call"),
             *runs,

@@ -9,7 +9,7 @@ from ...ftrace.ops import FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Requ
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, block
 from .. import pool_layout
-from ..ground import Ground
+from ..guest import Guest
 from ..plain import copied
 from . import multi, programs
 from .fgraph import Fgraph
@@ -20,8 +20,8 @@ from .request import Fprobe
 class Fprobes:
     """Registers them; on x86-64 each gets its copy of a trampoline, as every ops does."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._image = ground, ground.image
+    def __init__(self, guest: Guest) -> None:
+        self._guest, self._image = guest, guest.image
         self._counters: dict[int, list[int]] = {}  # index of an ops -> its programs' counters
 
     def serves(self, request: Request) -> bool:
@@ -30,7 +30,7 @@ class Fprobes:
 
     def check(self, request: Fprobe | Fgraph, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if this release has no fprobes on return hooks, or not the trampoline, or the stack is too small."""
-        features = self._ground.features
+        features = self._guest.features
         if isinstance(request, Fgraph):
             when = history(features.isa, "fgraph")
             raise TramplabError(f"the lab does not build the function graph tracer of {features}; it has {features.isa}'s {when}.")
@@ -50,7 +50,7 @@ class Fprobes:
                 f"a link of kprobe_multi gives its program a pt_regs, and {features}'s fprobes have none; {features.isa} fills one "
                 f"{history(features.isa, 'regs')}."
             )
-        multi.check(self._ground, request)
+        multi.check(self._guest, request)
         if request.bpf:
             programs.check(self._image, functions)
         if request.data and fprobes_in_rings(features):
@@ -68,40 +68,40 @@ class Fprobes:
         taken: dict[int, str] = {}
 
         def take(size: int, what: str) -> int:
-            taken[at := self._ground.heap.take(size)] = what
+            taken[at := self._guest.heap.take(size)] = what
             return at
 
         counters: list[int] = []
 
         try:
             fprobe_size = self._image.struct("fprobe").size
-            outer, probe = multi.take_link(self._ground, take) if request.multi else (0, take(fprobe_size, ""))
-            called = multi.handlers(self._ground, request) if request.multi else handlers(request)
+            outer, probe = multi.take_link(self._guest, take) if request.multi else (0, take(fprobe_size, ""))
+            called = multi.handlers(self._guest, request) if request.multi else handlers(request)
             values = {name: self._image.address(handler) for name, handler in called.items()}
             steps: list[Step] = []
             if request.bpf:
-                values["bpf"], counters, size, steps = programs.programs(self._ground, take, request, ops.functions[0])
+                values["bpf"], counters, size, steps = programs.programs(self._guest, take, request, ops.functions[0])
                 values["entry_data_size"] = size if request.exit else 0
             if request.data:
                 values["entry_data_size"] = request.data
             if request.exit:
-                nodes = request.nodes or 2 * self._ground.cpus * len(ops.functions)
+                nodes = request.nodes or 2 * self._guest.cpus * len(ops.functions)
                 room = values.get("entry_data_size", 0)
                 kind = pool_layout.FPROBE_NODE, "fprobe_exit_handler"
-                values["rethook"], made = pool_layout.rethook(self._ground, take, *kind, probe, nodes, room)
+                values["rethook"], made = pool_layout.rethook(self._guest, take, *kind, probe, nodes, room)
                 steps += made
             if request.multi:
                 values["entry_data_size"] = multi.COOKIE if multi.session(request) else 0
-                steps += multi.link(self._ground, take, request, outer, ops.index)
+                steps += multi.link(self._guest, take, request, outer, ops.index)
             steps.append(block(probe, fields(self._image, "fprobe", values), "the fprobe"))
             ops.address = probe
-            if self._ground.features["per_ops_trampoline"]:
-                steps += copied.create(self._image, self._ground.modules, ops)
+            if self._guest.features["per_ops_trampoline"]:
+                steps += copied.create(self._image, self._guest.modules, ops)
         except TramplabError:
             for at in taken:
-                self._ground.heap.give(at)
+                self._guest.heap.give(at)
             for number in counters:
-                self._ground.counters.give(number)
+                self._guest.counters.give(number)
             raise
         self._counters[ops.index] = counters
         ops.structs = {at: f"fprobe[{ops.index}]" + (f"'s {what}" if what else "") for at, what in taken.items()}
@@ -109,15 +109,15 @@ class Fprobes:
 
     def free(self, ops: Registered) -> list[Step]:
         """All of its memory; what it holds does not matter any more."""
-        steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
-        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
-        return steps + [Free(self._ground.modules, made.address, "the fprobe's trampoline") for made in ops.generated]
+        steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
+        steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
+        return steps + [Free(self._guest.modules, made.address, "the fprobe's trampoline") for made in ops.generated]
 
     # inside
 
     def _saves_regs(self, request: Fprobe) -> bool:
-        return bool(self._ground.features["regs"]) and request.save != "args"
+        return bool(self._guest.features["regs"]) and request.save != "args"
 
     def _partial(self, request: Fprobe) -> bool:
         """Is there a pt_regs that it does not ask to be filled, which no kernel's fprobe on return hooks did?"""
-        return bool(self._ground.features["regs"]) and not self._saves_regs(request)
+        return bool(self._guest.features["regs"]) and not self._saves_regs(request)

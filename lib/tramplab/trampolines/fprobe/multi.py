@@ -7,7 +7,7 @@ from ...ftrace.layout import fields, private_of
 from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.releases import history, registers
 from ...ftrace.steps import Step, block
-from ..ground import Ground
+from ..guest import Guest
 from ..pool_layout import Take
 from .request import Fprobe
 
@@ -33,9 +33,9 @@ def session(request: Fprobe) -> bool:
     return request.multi and request.entry and request.exit
 
 
-def check(ground: Ground, request: Fprobe) -> None:
+def check(guest: Guest, request: Fprobe) -> None:
     """Raise TramplabError for a session where links have none."""
-    features = ground.features
+    features = guest.features
     if session(request) and not features["kprobe_session"]:
         raise TramplabError(
             f"a link of kprobe_multi has its program at the entry or at the return in {features}; {features.isa} has sessions, "
@@ -43,10 +43,10 @@ def check(ground: Ground, request: Fprobe) -> None:
         )
 
 
-def handlers(ground: Ground, request: Fprobe) -> dict[str, str]:
+def handlers(guest: Guest, request: Fprobe) -> dict[str, str]:
     """Members of struct fprobe, and the guest functions that they lead to: where no fprobe gives a pt_regs, those that make one as
     the release does, unless the request says how. Raises TramplabError where none is known to."""
-    features, state, named = ground.features, request.link, LINKED
+    features, state, named = guest.features, request.link, LINKED
     if not request.link:
         named = _HANDLERS
         if fprobes_on_graph_tracer(features):
@@ -55,17 +55,17 @@ def handlers(ground: Ground, request: Fprobe) -> dict[str, str]:
     return {name: handler + state for name, handler in named.items() if wanted[name]}
 
 
-def take_link(ground: Ground, take: Take) -> tuple[int, int]:
+def take_link(guest: Guest, take: Take) -> tuple[int, int]:
     """Memory for a link: its address, and that of the fprobe in it. Raises TramplabError for want of memory."""
-    struct = ground.image.struct(STRUCT)
+    struct = guest.image.struct(STRUCT)
     at = take(struct.size, "link")
     return at, at + struct.fields[_FPROBE].offset
 
 
-def link(ground: Ground, take: Take, request: Fprobe, at: int, index: int) -> list[Step]:
+def link(guest: Guest, take: Take, request: Fprobe, at: int, index: int) -> list[Step]:
     """The steps that make a link without its fprobe, at this address, and its program. index: of its ops. Raises TramplabError for
     want of memory."""
-    image = ground.image
+    image = guest.image
     counted = "lab_bpf_multi_observe" if request.observe else "lab_bpf_count"
     code = image.address(program(request.link) if request.link else counted)
     members = {"type": _TYPE, "expected_attach_type": _SESSION if session(request) else 0}

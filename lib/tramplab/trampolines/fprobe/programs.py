@@ -8,7 +8,7 @@ from ...ftrace.layout import fields
 from ...ftrace.steps import Step, block
 from ..arguments import words
 from ..bpf.signature import require
-from ..ground import Ground
+from ..guest import Guest
 from ..pool_layout import Take
 from .request import Fprobe
 
@@ -28,20 +28,20 @@ def check(image: Image, functions: tuple[str, ...]) -> None:
         )
 
 
-def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tuple[int, list[int], int, list[Step]]:
+def programs(guest: Guest, take: Take, request: Fprobe, function: str) -> tuple[int, list[int], int, list[Step]]:
     """The address of a struct bpf_fprobe, the numbers of its programs' counters, the bytes of the array of arguments, and the steps
     that make it all. Raises TramplabError where there is not enough memory; the counters are given back then."""
-    image = ground.image
+    image = guest.image
     fentry, fexit = int(request.entry), int(request.exit and not (request.declines or request.unwanted))
     code = image.address("lab_bpf_observe_clobber" if request.observe else "lab_bpf_count")
     number = len(words(image.isa, image.prototypes[function]))
-    counters = ground.counters.take(fentry + fexit)
+    counters = guest.counters.take(fentry + fexit)
     steps: list[Step] = []
     try:
         links = b""
         for cookie, counter in enumerate(counters, start=1):
             at = take(image.struct("bpf_prog").size, "program")
-            made = fields(image, "bpf_prog", {"active": ground.counters.offset(counter), "bpf_func": code})
+            made = fields(image, "bpf_prog", {"active": guest.counters.offset(counter), "bpf_func": code})
             steps.append(block(at, made, "a BPF program"))
             links += fields(image, "lab_bpf_link", {"prog": at, "cookie": cookie})
         members = {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit, "declines": int(request.declines)}
@@ -49,6 +49,6 @@ def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tupl
         steps.append(block(bpf := take(len(whole), "programs"), whole, "the programs of an fprobe"))
     except TramplabError:
         for counter in counters:
-            ground.counters.give(counter)
+            guest.counters.give(counter)
         raise
     return bpf, counters, 8 * (number + _BESIDE), steps

@@ -6,7 +6,7 @@ from ...base.errors import TramplabError, unknown
 from ...emulate.image import Image
 from ...ftrace.layout import pack
 from ...ftrace.steps import Step, block
-from ..ground import Ground
+from ..guest import Guest
 from ..kprobe import MODULES, Kretprobe, kretprobe
 from .handlers import shims
 from .request import Fprobe
@@ -25,16 +25,16 @@ def check(image: Image, request: Fprobe, functions: tuple[str, ...]) -> None:
         raise TramplabError(f"a shim stands for one kretprobe, which is on one function; {len(functions)} were named.")
 
 
-def shim(ground: Ground, request: Fprobe, function: str, private: int, at: int) -> list[Step]:
+def shim(guest: Guest, request: Fprobe, function: str, private: int, at: int) -> list[Step]:
     """The steps that make it at an address: a kretprobe with the old handlers, which nobody has registered, and its owner."""
-    image, site = ground.image, ground.sites[function]
-    address = site.ip if ground.features["kprobes_on_ftrace"] else MODULES[image.isa.name].place(site)
+    image, site = guest.image, guest.sites[function]
+    address = site.ip if guest.features["kprobes_on_ftrace"] else MODULES[image.isa.name].place(site)
     old = Kretprobe(entry=request.entry, declines=request.declines, observe=request.observe, breakpoint=True)
     called = {n: image.address(f) for n, f in kretprobe.handlers(old).items() if n != "pre_handler"}
     data = bytearray(image.struct(STRUCT).size)
     kprobe = pack(image.struct(_KPROBE), {"addr": address, "private": private})
     data[: image.struct(_PROBE).size] = kprobe + pack(image.struct(_PROBE), called)[len(kprobe) :]
-    struct, leads = _LEADS[str(ground.features["kretprobe"])]
+    struct, leads = _LEADS[str(guest.features["kretprobe"])]
     owner, place = pack(image.struct(struct), {leads: at}), image.struct(STRUCT).fields[_OWNER].offset
     data[place : place + len(owner)] = owner
     return [block(at, bytes(data), "the kretprobe that the old handlers believe to be on")]

@@ -11,7 +11,7 @@ from ...ftrace.ops import Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Step
 from .. import pool_layout
-from ..ground import Ground
+from ..guest import Guest
 from .request import Kprobe
 
 STRUCT = "kretprobe"
@@ -75,20 +75,20 @@ class Kretprobe(Kprobe):
             raise TramplabError("watch= brings its own handlers: leave observe= and declines= out.")
 
 
-def check(ground: Ground, request: Kretprobe) -> None:
+def check(guest: Guest, request: Kretprobe) -> None:
     """Raise TramplabError for what the kretprobes of this kernel do not have."""
-    if not request.breakpoint and not ground.features["regs"]:
+    if not request.breakpoint and not guest.features["regs"]:
         raise TramplabError(
-            f"a kretprobe changes where its function returns in the pt_regs that it is given, and {ground.features} has no "
+            f"a kretprobe changes where its function returns in the pt_regs that it is given, and {guest.features} has no "
             "ftrace_regs_caller to take that up; breakpoint=True asks for one by a breakpoint."
         )
-    if request.breakpoint and not request.untraced and not takes_kretprobe(ground.features):
-        isa = ground.features.isa
+    if request.breakpoint and not request.untraced and not takes_kretprobe(guest.features):
+        isa = guest.features.isa
         raise TramplabError(
-            f"{ground.features} takes no kretprobe at a function that ftrace can trace; {isa} does {history(isa, ENTRY)}; "
+            f"{guest.features} takes no kretprobe at a function that ftrace can trace; {isa} does {history(isa, ENTRY)}; "
             "untraced=True asks for one as other functions have it."
         )
-    if kretprobes_on_return_hooks(ground.features) and rethook_pool(ground.features) == "shadow" and request.maxactive is not None:
+    if kretprobes_on_return_hooks(guest.features) and rethook_pool(guest.features) == "shadow" and request.maxactive is not None:
         raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave maxactive= out.")
 
 
@@ -101,14 +101,14 @@ def handlers(request: Kretprobe) -> dict[str, str]:
     return found
 
 
-def members(ground: Ground, take: pool_layout.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
+def members(guest: Guest, take: pool_layout.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
     """Members of the struct kretprobe at this address beside its kprobe, and the steps that make what they lead to. Raises
     TramplabError where there is not enough memory."""
-    count = request.maxactive or max(_LEAST, 2 * ground.cpus)
-    own = {n: ground.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}
+    count = request.maxactive or max(_LEAST, 2 * guest.cpus)
+    own = {n: guest.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}
     own |= {"maxactive": count, "data_size": request.data}
-    if kretprobes_on_return_hooks(ground.features):
-        hook, steps = pool_layout.rethook(ground, take, pool_layout.INSTANCE, _RETURN, probe, count, request.data)
+    if kretprobes_on_return_hooks(guest.features):
+        hook, steps = pool_layout.rethook(guest, take, pool_layout.INSTANCE, _RETURN, probe, count, request.data)
         return own | {"rh": hook}, steps
-    made, steps = pool_layout.instances(ground, take, probe, count, request.data)
+    made, steps = pool_layout.instances(guest, take, probe, count, request.data)
     return own | made, steps

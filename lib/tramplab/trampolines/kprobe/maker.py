@@ -10,7 +10,7 @@ from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, FL_IPMODIFY, FL_SAVE_REGS, Generated, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, Sync, Wait, Write, block, text, word
-from ..ground import Ground
+from ..guest import Guest
 from ..plain import copied
 from . import arm64, kretprobe, programs, riscv64, x86_64
 from .kretprobe import Kretprobe
@@ -30,10 +30,10 @@ MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": r
 class Kprobes:
     """Registers them."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._image = ground, ground.image
-        self._own = MODULES[ground.image.isa.name]
-        self._table = Table(ground.image)
+    def __init__(self, guest: Guest) -> None:
+        self._guest, self._image = guest, guest.image
+        self._own = MODULES[guest.image.isa.name]
+        self._table = Table(guest.image)
         self._probed: dict[int, tuple[int, ...]] = {}  # index of an ops -> where its kprobes are
         self._breakpoints: dict[int, list[Write]] = {}  # the same -> what is put back
         self._taken: dict[int, list[Free]] = {}
@@ -45,7 +45,7 @@ class Kprobes:
 
     def check(self, request: Kprobe, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if kprobes do not go through ftrace here, or there is one already."""
-        features = self._ground.features
+        features = self._guest.features
         if not request.breakpoint and not features["kprobes_on_ftrace"]:
             when = history(features.isa, "kprobes_on_ftrace")
             raise TramplabError(
@@ -53,7 +53,7 @@ class Kprobes:
                 "breakpoint, and kprobes_on_ftrace=True builds what no kernel had."
             )
         if isinstance(request, Kretprobe):
-            kretprobe.check(self._ground, request)
+            kretprobe.check(self._guest, request)
         instead = kretprobe.TOGETHER if isinstance(request, Kretprobe) else ""
         for f in functions:
             self._table.require_free(self._address(request, f), instead)
@@ -64,7 +64,7 @@ class Kprobes:
         go_to = self._image.address(request.go_to) if request.go_to else 0
         if request.breakpoint:
             return Registered(request, self._image.address("kprobe_trap"), 0, functions, go_to=go_to, breakpoint=True)
-        flags = FL_ENABLED | (FL_SAVE_REGS if self._ground.features["regs"] else 0)
+        flags = FL_ENABLED | (FL_SAVE_REGS if self._guest.features["regs"] else 0)
         flags |= FL_IPMODIFY if request.post or request.go_to else 0
         return Registered(request, self._image.address("kprobe_ftrace_handler"), flags, functions, go_to=go_to)
 
@@ -75,15 +75,15 @@ class Kprobes:
         structs: dict[int, str] = {}
 
         def heap(size: int, what: str = "") -> int:
-            at = self._ground.heap.take(size)
-            taken.append(Free(self._ground.heap, at, what or "a kprobe"))
+            at = self._guest.heap.take(size)
+            taken.append(Free(self._guest.heap, at, what or "a kprobe"))
             if what:
                 structs[at] = f"kprobe[{ops.index}]'s {what}"
             return at
 
         def slot(size: int) -> int:
-            at = self._ground.modules.take(size)
-            taken.append(Free(self._ground.modules, at, "a slot for the probed instruction"))
+            at = self._guest.modules.take(size)
+            taken.append(Free(self._guest.modules, at, "a slot for the probed instruction"))
             return at
 
         counters: list[int] = []
@@ -97,7 +97,7 @@ class Kprobes:
         listed: list[Step] = []
         try:
             if request.bpf:
-                event, counters, steps = programs.programs(self._ground, heap, request)
+                event, counters, steps = programs.programs(self._guest, heap, request)
             for f in ops.functions:
                 at = self._address(request, f)
                 flags = 0 if request.breakpoint else _FTRACE
@@ -109,7 +109,7 @@ class Kprobes:
                     probe = heap(self._image.struct(_outer(request)).size)
                     more = {programs.STRUCT: event} if request.bpf else {}
                     if isinstance(request, Kretprobe):
-                        members, own = kretprobe.members(self._ground, heap, request, probe)
+                        members, own = kretprobe.members(self._guest, heap, request, probe)
                         more = {kretprobe.STRUCT: members, **more}
                         steps += own
                     structs[probe] = f"kprobe[{ops.index}]"
@@ -121,15 +121,15 @@ class Kprobes:
                     steps.append(block(probe, self._struct(at, values, {}), "the kprobe that stands for them"))
                 listed.append(self._table.add(at, probe))
                 probes[at] = probe
-            if not request.breakpoint and self._ground.features["per_ops_trampoline"]:
-                steps += copied.create(self._image, self._ground.modules, ops)
+            if not request.breakpoint and self._guest.features["per_ops_trampoline"]:
+                steps += copied.create(self._image, self._guest.modules, ops)
         except TramplabError:
             for at in probes:
                 self._table.remove(at)
             for step in taken:
                 step.owner.give(step.what)
             for number in counters:
-                self._ground.counters.give(number)
+                self._guest.counters.give(number)
             raise
         if request.breakpoint:
             private = fields(self._image, "lab_private", {"go_to": ops.go_to})
@@ -155,14 +155,14 @@ class Kprobes:
         if taken:
             steps.append(Wait(Sync.RCU, "nobody is handling it any more"))
         steps += taken
-        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
+        steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
         own = [g for g in ops.generated if g.name != NAME]
-        return steps + [Free(self._ground.modules, g.address, "the trampoline of its ops") for g in own]
+        return steps + [Free(self._guest.modules, g.address, "the trampoline of its ops") for g in own]
 
     # inside
 
     def _address(self, request: Kprobe, function: str) -> int:
-        site = self._ground.sites[function]
+        site = self._guest.sites[function]
         return self._own.place(site) if request.breakpoint else site.ip
 
     def _handlers(self, request: Kprobe) -> dict[str, int]:
@@ -205,8 +205,8 @@ class Kprobes:
 
     def _text(self, function: str, at: int) -> bytes:
         """What a site holds since boot, or what was compiled."""
-        site, image = self._ground.sites[function], self._image
-        for step in arch.of(image.isa).boot(site, self._ground.features, image.address):
+        site, image = self._guest.sites[function], self._image
+        for step in arch.of(image.isa).boot(site, self._guest.features, image.address):
             if isinstance(step, Write) and step.address == at:
                 return step.data
         (segment,) = (s for s in image.segments if s.address <= at < s.address + s.size)

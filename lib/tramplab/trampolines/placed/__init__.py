@@ -11,7 +11,7 @@ from ...ftrace import window
 from ...ftrace.ops import Generated, Registered, Request
 from ...ftrace.steps import Free, Step, text
 from ..direct import check_direct, registered
-from ..ground import Ground
+from ..guest import Guest
 from ..kind import Kind
 
 #: The code there: entered like any direct call, it continues in the function, with its caller's return address in the register
@@ -29,9 +29,9 @@ class Placed(Request):
 class PlacedCalls:
     """Registers them, and writes and clears their code."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        isa = ground.image.isa
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+        isa = guest.image.isa
         self._code = assemble(isa, _CODE[isa.name])
         self._taken: list[int] = []
 
@@ -41,21 +41,21 @@ class PlacedCalls:
 
     def check(self, request: Placed, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if the release has no direct calls, or if there is no room at the place."""
-        check_direct(self._ground, request)
-        isa, end = self._ground.image.isa, request.at + len(self._code)
-        step = window.step(isa, self._ground.features)
+        check_direct(self._guest, request)
+        isa, end = self._guest.image.isa, request.at + len(self._code)
+        step = window.step(isa, self._guest.features)
         if request.at % step:
             raise TramplabError(
-                f"a direct call of {self._ground.features} has no target at {request.at:#x}: choose a multiple of {step}."
+                f"a direct call of {self._guest.features} has no target at {request.at:#x}: choose a multiple of {step}."
             )
-        if not any(start <= request.at and end <= behind for start, behind in self._ground.gaps):
+        if not any(start <= request.at and end <= behind for start, behind in self._guest.gaps):
             raise TramplabError(f"there is no room for code at {request.at:#x}: name it in Kernel(room_at=), outside the image.")
         if any(at < end and request.at < at + len(self._code) for at in self._taken):
             raise TramplabError(f"other code lies at {request.at:#x} already: detach that first.")
 
     def make(self, request: Placed, functions: tuple[str, ...]) -> Registered:
         """Its target is the place."""
-        ops = registered(self._ground, request, functions)
+        ops = registered(self._guest, request, functions)
         ops.direct = request.at
         return ops
 

@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step
-from ..ground import Ground
+from ..guest import Guest
 from . import copied
 from .request import Ops
 
@@ -18,8 +18,8 @@ COMMON = ("args", "regs")
 class PlainOps:
     """Registers them, and makes and frees the copies in the module area."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     def serves(self, request: Request) -> bool:
         """An ops that is content with what the kernel's trampolines save."""
@@ -28,7 +28,7 @@ class PlainOps:
     def check(self, request: Ops, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if the release has no trampoline for it."""
         check_redirecting(request)
-        features = self._ground.features
+        features = self._guest.features
         isa = features.isa
         if request.save == "regs" and not features["regs"]:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
@@ -40,17 +40,17 @@ class PlainOps:
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
         """The registration that the request asks for."""
-        return registered(self._ground.image, request, functions)
+        return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
         """The copy, where the release has copies."""
-        if not self._ground.features["per_ops_trampoline"]:
+        if not self._guest.features["per_ops_trampoline"]:
             return []
-        return copied.create(self._ground.image, self._ground.modules, ops)
+        return copied.create(self._guest.image, self._guest.modules, ops)
 
     def free(self, ops: Registered) -> list[Step]:
         """The copy's memory; what it holds does not matter any more."""
-        return [Free(self._ground.modules, made.address, "the ops' trampoline") for made in ops.generated]
+        return [Free(self._guest.modules, made.address, "the ops' trampoline") for made in ops.generated]
 
 
 def check_redirecting(request: Ops) -> None:

@@ -10,7 +10,7 @@ a mark for that (x86-64's cs), it is set.
 then goes on in takes the same arguments, though, and the callback is C and may use any register that carries one. So the
 trampoline must keep every register that can carry an argument, or, where it knows the function, does (that set is `live`).
 
-The trampolines lie in the room near the patch sites, see trampolines/ground.py.
+The trampolines lie in the room near the patch sites, see trampolines/guest.py.
 """
 
 from __future__ import annotations

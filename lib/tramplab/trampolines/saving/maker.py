@@ -6,7 +6,7 @@ from ...base.errors import TramplabError
 from ...ftrace.ops import Generated, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, text
-from ..ground import ROOM, Ground
+from ..guest import ROOM, Guest
 from ..plain import Ops
 from ..plain.maker import check_redirecting, registered
 from .assembly import SETS, code, linked
@@ -15,8 +15,8 @@ from .assembly import SETS, code, linked
 class SavingOps:
     """Registers them, and makes and frees their trampolines."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     def serves(self, request: Request) -> bool:
         """An ops with one of these save sets."""
@@ -25,7 +25,7 @@ class SavingOps:
     def check(self, request: Ops, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if the release has no ftrace_regs to hand over."""
         check_redirecting(request)
-        features = self._ground.features
+        features = self._guest.features
         if not features["args"]:
             when = history(features.isa, "args")
             raise TramplabError(
@@ -34,15 +34,15 @@ class SavingOps:
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
         """What the request says."""
-        return registered(self._ground.image, request, functions)
+        return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' trampoline; raises TramplabError if there is no room left."""
-        image = self._ground.image
-        parts = code(image, self._ground.features, ops.request.save, ops.functions)
+        image = self._guest.image
+        parts = code(image, self._guest.features, ops.request.save, ops.functions)
         func = image.address("ftrace_ops_assist_func") if ops.assisted else ops.func
         size = len(linked(image.isa, parts, image.address(ROOM), ops.address, func))
-        ops.trampoline, ops.trampoline_size = self._ground.near.take(size), size
+        ops.trampoline, ops.trampoline_size = self._guest.near.take(size), size
         ops.generated = (Generated(ops.trampoline, size, "ftrace_trampoline"),)
         whole = linked(image.isa, parts, ops.trampoline, ops.address, func)
         return [text(ops.trampoline, whole, f"a trampoline that saves {ops.request.save}, for this ops alone")]
@@ -52,5 +52,5 @@ class SavingOps:
         steps: list[Step] = []
         for made in ops.generated:
             steps.append(text(made.address, bytes(made.size), "the room is empty again"))
-            steps.append(Free(self._ground.near, made.address, "the ops' trampoline"))
+            steps.append(Free(self._guest.near, made.address, "the ops' trampoline"))
         return steps

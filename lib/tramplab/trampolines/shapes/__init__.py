@@ -13,7 +13,7 @@ unbalanced    by an indirect jump that is no return: x86-64 POP r11 and JMP *r11
 
 from __future__ import annotations
 
-from ..ground import ROOM
+from ..guest import ROOM
 from ..kind import Kind
 from .maker import ShapeCalls, code
 from .request import GRID, GRID_SAVES, MAX_NESTED, MAX_SAVES, MIN_SAVES, Shape

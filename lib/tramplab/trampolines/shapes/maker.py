@@ -10,7 +10,7 @@ from ...ftrace.ops import Registered, Request
 from ...ftrace.steps import Free, Step, text
 from ...isa.record import Branch
 from ..direct import check_direct, registered
-from ..ground import ROOM, Ground
+from ..guest import ROOM, Guest
 from . import arm64, riscv64, x86_64
 from .request import Shape
 
@@ -50,8 +50,8 @@ def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
 class ShapeCalls:
     """Registers direct calls to shapes, and makes and frees the shapes."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     def serves(self, request: Request) -> bool:
         """A shape."""
@@ -59,26 +59,26 @@ class ShapeCalls:
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if the release has no direct calls."""
-        check_direct(self._ground, request)
+        check_direct(self._guest, request)
 
     def make(self, request: Shape, functions: tuple[str, ...]) -> Registered:
         """Alone on its functions, and called by their sites themselves: through a common trampoline it would be another
         measurement."""
-        ops = registered(self._ground, request, functions)
+        ops = registered(self._guest, request, functions)
         ops.alone = "a shape must be alone on {}, or it would be called through a common trampoline: detach the others first."
         ops.must_reach = "the patch site of {} cannot reach the shape; choose an earlier function."
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make the shape; raises TramplabError if there is no room left."""
-        image = self._ground.image
-        ops.direct = self._ground.near.take(len(code(image, ops.request)))
+        image = self._guest.image
+        ops.direct = self._guest.near.take(len(code(image, ops.request)))
         return [text(ops.direct, code(image, ops.request, ops.direct), f"{ops.request}")]
 
     def free(self, ops: Registered) -> list[Step]:
         """The room, empty again."""
         if not ops.direct:
             return []
-        near = self._ground.near
+        near = self._guest.near
         empty = text(ops.direct, bytes(near.taken(ops.direct)), "the room is empty again")
         return [empty, Free(near, ops.direct, "the shape")]

@@ -13,7 +13,7 @@ from ...ftrace.records import Record
 from ...ftrace.sharing import SharingSlowPath
 from ...ftrace.steps import POINTER, Free, Step, Sync, Wait, block, word
 from ..direct import Direct
-from ..ground import Ground
+from ..guest import Guest
 from .ways import Way
 
 #: The one ops' direct_call: anything but 0, so that ftrace_caller recognises it.
@@ -31,8 +31,8 @@ class SingleSlowPath(SharingSlowPath):
     the member: it is in no list, and has the place of the one ops.
     """
 
-    def __init__(self, ground: Ground, makers: Sequence[Maker], way: Way) -> None:
-        super().__init__(ground.image, ground.features, ground.heap, ground.sites, makers)
+    def __init__(self, guest: Guest, makers: Sequence[Maker], way: Way) -> None:
+        super().__init__(guest.image, guest.features, guest.heap, guest.sites, makers)
         self._way = way
         self._single: Registered | None = None
         self._members: dict[str, Registered] = {}  # by function

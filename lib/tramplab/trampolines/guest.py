@@ -1,4 +1,4 @@
-"""The environment of makers: the guest, its release's features, and the allocators of memory."""
+"""A guest as makers see it: its image, its release's features, and the allocators of memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PerCpuCounters:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Guest:
     """One guest, as makers see it.
 
     sites: function -> its patch site.
@@ -63,7 +63,7 @@ class Ground:
     gaps: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, image: Image, features: Features, places: Places) -> Ground:
+    def of(cls, image: Image, features: Features, places: Places) -> Guest:
         """With nothing allocated, of a guest whose memory is laid out so."""
         room = image.symbol(ROOM)
         near = Heap(room.address, room.size, "the room for trampolines near the kernel's text is full: detach one first.")
