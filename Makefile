@@ -136,7 +136,7 @@ lock:  ## resolve what lib/pyproject.toml asks for into requirements*.txt
 	rm -rf _build/lock
 
 clean:  ## remove what was built (not .venv)
-	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info
+	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info .ruff_cache lib/.ruff_cache
 	find lib book -name __pycache__ -type d -exec rm -rf {} +
 
 # $(call debian,PROGRAMS,PACKAGE,TESTS): install a package for some tests where none of its programs is there. Only on Debian:

@@ -23,8 +23,8 @@ from tramplab.base import cache, paths
 from tramplab.base.errors import TramplabError
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
-from tramplab.native import cached as kept
-from tramplab.studies import memo as once
+from tramplab.native import cached
+from tramplab.studies import memo
 
 FAILED = 1  # exit status
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,18 +82,18 @@ def unfinished(build: Path):
 def prepare(rows: Path, sockets: str):
     """Set the environment of the kernels, and what they inherit.
 
-    rows: a folder for what all pages of this build share: the rows of each study (lib/tramplab/studies/once.py), this machine's
+    rows: a folder for what all pages of this build share: the rows of each study (lib/tramplab/studies/memo.py), this machine's
     times, taken before pages are executed in parallel, and the lines on damaged files of the cache, which no page may print.
     sockets: a folder with a short name, as the path of a socket may have 104 characters.
     """
     rows.mkdir()
-    os.environ.setdefault(once.FOLDER, str(rows))
+    os.environ.setdefault(memo.FOLDER, str(rows))
     os.environ["TRAMPLAB_CACHE"] = str(cache.folder())  # where it cannot be written, that is said once and not by every page
     os.environ["TRAMPLAB_DATA"] = str(paths.data_file("releases.yml").parent)  # a relative one would be relative to a page
     os.environ["JUPYTER_RUNTIME_DIR"] = sockets
     os.environ[cache.LINES] = str(rows / "cache.txt")
-    print(kept.prepare(rows), flush=True)
-    os.environ[kept.CHOICE] = str(rows)
+    print(cached.prepare(rows), flush=True)
+    os.environ[cached.CHOICE] = str(rows)
     one_thread()
     small_pages()
 

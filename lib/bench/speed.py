@@ -83,7 +83,7 @@ def cold_study() -> float:
     With what a process keeps, or finds in the cache or in the folder of a build, it would be a copy that is timed.
     """
     program = (
-        "import time; from tramplab.studies.variants import single_callback\n"
+        "import time; from tramplab.studies.variants.one_callback import single_callback\n"
         "start = time.perf_counter(); single_callback.rows(); print(time.perf_counter() - start)"
     )
     with tempfile.TemporaryDirectory() as empty:

@@ -69,5 +69,5 @@ def test_a_container_sees_its_own_group_alone(system):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux has this")
 def test_a_process_bound_to_one_processor_uses_one():
     bound = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
-    code = f"{bound}; from tramplab.base import capacity; print(capacity.at_once(1))"
+    code = f"{bound}; from tramplab.base.processes import capacity; print(capacity.at_once(1))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True).stdout == "1\n"

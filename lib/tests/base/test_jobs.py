@@ -83,7 +83,7 @@ def test_workers_end_with_the_process_that_made_them(number):
         "import sys, time\n"
         f"sys.path[:0] = [{str(Path(__file__).parents[1])!r}]\n"
         "from support.base import tasks\n"
-        "from tramplab.base import jobs\n"
+        "from tramplab.base.processes import jobs\n"
         "with jobs.shared(tasks.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
         "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"
         "    time.sleep(60)\n"

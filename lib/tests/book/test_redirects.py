@@ -67,7 +67,7 @@ def test_a_book_that_can_never_be_published_gives_no_address(commit, tmp_path, m
     head, introduction = book_text.head(app, "book/new"), book_notebooks.introduction(app, "book/new")
     assert "://" not in (tmp_path / "p" / "new.html").read_text("utf-8") + head + introduction
     assert all(f"edition 0.1, commit {commit or 'unknown'}" in text for text in (head, introduction))
-    assert "git checkout" not in introduction and "pip install" in introduction
+    assert "git checkout" not in introduction and book_notebooks.INSTALL in introduction
 
 
 # -- a small book from which things have moved

@@ -184,6 +184,6 @@ def test_every_guest_file_is_installed():
         pytest.skip("not a checkout")
     patterns = tomllib.loads(project.read_text("utf-8"))["tool"]["setuptools"]["package-data"]["tramplab"]
     covered = {p for pattern in patterns for p in GUEST.parent.glob(pattern)}
-    wanted = {p for isa in ISAS for p in source_files(isas.get(isa))} | {toolchain.GUEST.parent / "emulate" / "meter.c"}
-    wanted |= {*(GUEST.parent / "native" / "child").iterdir()}
+    wanted = {p for isa in ISAS for p in source_files(isas.get(isa))}
+    wanted |= {*GUEST.parent.rglob("*.[ch]"), *(GUEST.parent / "native" / "child").iterdir()}
     assert wanted - covered == set()

@@ -213,7 +213,7 @@ RA, T0 = 1, 5
 
 
 def shape(place: Place) -> str:
-    """The patch site of a release, from FACTS 3.1."""
+    """The patch site of a release"""
     version, call_ops = parse(place.release), ("call_ops", False) not in place.overrides
     if place.isa == "x86_64":
         return "nop5; literal" if ("call_ops", True) in place.overrides else "nop5"
@@ -242,7 +242,7 @@ def pair(pc: int, data: bytes, register: int) -> int:
 
 
 def called(place: Place, site, data: bytes) -> int:
-    """Where the bytes from a function's entry to its body call; asserts everything about them that FACTS 3.1 fixes."""
+    """Where the bytes from a function's entry to its body call; asserts everything about them that the release fixes."""
     kind = shape(place)
     if kind.startswith("nop5"):
         call = data[-5:]
@@ -262,7 +262,7 @@ def called(place: Place, site, data: bytes) -> int:
 
 
 def idle(k: Kernel, place: Place, site) -> bytes:
-    """What FACTS 3.1 puts between a function's entry and its body while nobody traces it."""
+    """What lies between a function's entry and its body while nobody traces it."""
     kind = shape(place)
     if kind.startswith("nop5"):
         return (ENDBR64 if parse(place.release) >= (6, 2) else b"") + NOP5
@@ -336,7 +336,7 @@ DIRECT = [place for place in PLACES if place.had("direct")]
 
 
 def reaches_all(place: Place) -> bool:
-    """Can a site call every stub by itself? Not with arm64's BL, nor with a fixed AUIPC (FACTS 3.1)."""
+    """Can a site call every stub by itself? Not with arm64's BL, nor with a fixed AUIPC."""
     return place.isa == "x86_64" or shape(place) == "auipc, jalr"
 
 

@@ -81,7 +81,7 @@ def _cut(name: str, most: int) -> str:
 
 
 def _note(box: Box, depth: int, times: int) -> str:
-    """The component of a box of the lowest level, where one function has two, and how often a box is there."""
+    """What stands behind a name: at depth 0 the component, as one function may have boxes of two, and how often a box is there."""
     notes = [box.component] * (depth == 0) + [f"x{times}"] * (times > 1)
     return f" /* {', '.join(notes)} */" if notes else ""
 

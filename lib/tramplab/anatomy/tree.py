@@ -1,8 +1,8 @@
 """A recorded call as boxes: one for each time that execution is in a function, those that it calls on top of it.
 
 A call instruction goes one level deeper, and so does an exception, which ends with an instruction of its own. A call ends where
-execution goes to the address behind it with its stack pointer, however that happens: a trampoline may leave by a jump, and for
-another function than the one that called it. A jump into another function is a call as well if execution comes back behind it, as
+execution goes to the address behind it with its stack pointer, however it gets there: a trampoline may leave by a jump, and return
+to the caller of the function that called it. A jump into another function is a call as well if execution comes back behind it, as
 where the trampoline of an fexit program runs the function on arm64; if it does not, the two are one behind the other on one level,
 as after a tail call.
 """
@@ -26,9 +26,9 @@ CALL, JUMP, EXCEPTION = "call", "jump", "exception"
 class Box:
     """A stretch of a call in one function.
 
-    name: the function. component: the part of the kernel that it is, see Run.component_of. start: number of its first step. depth:
-    0 for the traced function. own: steps in the function itself. mispredicted: how many of these are mispredicted returns. inner:
-    boxes of what it calls, in order.
+    name: the function. component: the part of the kernel that it belongs to, see Run.component_of. start: number of its first step.
+    depth: 0 for the traced function. own: steps in the function itself. mispredicted: how many of these are mispredicted returns.
+    inner: boxes of what it calls, in order.
     """
 
     name: str

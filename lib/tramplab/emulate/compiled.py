@@ -1,4 +1,4 @@
-"""Hooks in C, which the emulator calls without going through Python: compiled by the compiler wheel on the reader's machine."""
+"""Code in C, compiled by the compiler wheel on the reader's machine: the emulator's hooks, the race search, the model of a core."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 /*
- * The model of pipeline.py once more, which says what it is: the same repetitions with the same numbers, thirty times as fast. Items
- * come as a stream of numbers (compiled_pipeline.py writes it), and all memory from there, too; where the cycles do not suffice that
- * there is room for, it says so.
+ * The model of a core that pipeline.py describes. Items come as a stream of numbers (compiled_pipeline.py writes it), and all memory
+ * from there, too; where the cycles do not suffice that there is room for, it says so.
  */
 #include <stdint.h>
 

@@ -10,7 +10,7 @@ What is not. All branches but returns are predicted; every access hits the first
 retiring, on fetching across lines, on what waits between fetching and the slots. Ports serve what is older first. As on
 real cores that is not always the best order, so a faster part can now and then make a call a cycle slower.
 
-pipeline.c is this model; tests hold it to another one in Python (lib/tests/support/python_pipeline.py).
+pipeline.c is this model; tests hold it to another one in Python (lib/tests/support/models/python_pipeline.py).
 """
 
 from __future__ import annotations

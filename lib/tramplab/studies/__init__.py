@@ -1,6 +1,6 @@
 """One module per question: functions that return rows. Everything shown in the book is drawn from them.
 
-A folder per argument, in it one per page that takes more than three modules. A study is whichever module in one has what
+A folder per argument, in it in it one for each page with several modules of its own. A study is whichever module in one has what
 publish.figures.figure.Study says: found, not listed. Nothing is imported before it is asked for.
 """
 

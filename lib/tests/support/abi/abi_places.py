@@ -70,7 +70,7 @@ HOOKS: dict[str, Callable[[], tuple[Request, ...]]] = {
     "direct-each": lambda: tuple(Direct(observe=True, far=bool(n % 2), filter=(f,)) for n, f in enumerate(FUNCTIONS)),
 }
 
-#: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls (FACTS 2 and 3.2): first and last
+#: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls: first and last
 #: release.
 EVER = {
     "args": {"x86_64": ("v5.17", LATEST), "arm64": ("v6.2", LATEST), "riscv64": ("v6.10", LATEST)},
@@ -120,7 +120,7 @@ class Place:
     def passed(self) -> frozenset[str]:
         """What ftrace_caller's frame tells a callback: "registers", and among them "sp".
 
-        riscv64 before v6.8 passes a pointer to something else, v6.8 and v6.9 a pt_regs without sp (FACTS 3.2).
+        riscv64 before v6.8 passes a pointer to something else, v6.8 and v6.9 a pt_regs without sp.
         """
         if self.isa == "riscv64" and parse(self.release) <= parse("v6.9"):
             return frozenset({"registers"} if parse(self.release) >= parse("v6.8") else ())
@@ -152,7 +152,7 @@ SINGLE_HOOKS = ("none", "ops", "ops-mixed", "ops-guarded", "direct", "direct-far
 def distinct() -> dict[Place, tuple[str, ...]]:
     """The first place of each different kernel -> the names of all places that have this kernel.
 
-    The same features give the same guest and the same bookkeeping. What FACTS promise must be the same too, so that a
+    The same features give the same guest and the same bookkeeping. What releases.yml says of them must be the same too, so that a
     release cannot hide behind another one by a mistake in its features.
     """
     groups: dict[tuple, list[Place]] = {}

@@ -1,1 +1,1 @@
-"""Exact counts of what a machine executes, by compiled hooks or by Python's."""
+"""Exact counts of what a machine executes, by compiled hooks."""

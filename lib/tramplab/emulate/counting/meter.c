@@ -2,7 +2,8 @@
  * The counting hooks, called by the emulator for every instruction (and, when recording, every memory access).
  *
  * No emulator header is needed: a code hook is f(engine, address, size, state), a memory hook
- * f(engine, type, address, size, value, state). Compiled on the reader's machine; meter.py has the same in Python.
+ * f(engine, type, address, size, value, state). Compiled on the reader's machine; the
+ * tests have the same in Python (support/models/python_meter.py).
  */
 #include <stdint.h>
 

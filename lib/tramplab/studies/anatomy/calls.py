@@ -94,8 +94,8 @@ def _figure(isa: str) -> Figure:
         rows=lambda frame: frame[frame["isa"] == isa],
         chart=lambda frame: flame("instructions", mispredicted="missed", facet="panel")(drawn(frame)),
         table=table,
-        alt="A panel per mechanism, below each other on one scale: from left to right the instructions of the call in the order of "
-        "execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "
+        alt="A panel per mechanism, one below the other on one scale: from left to right the instructions of the call in the order "
+        "of execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "
         "triangle is a mispredicted return. The titles say how many instructions each adds.",
         limits="Emulated counts of instructions in one call of a function with one argument; no timing. A box's colour is its own "
         "part; what lies on it may be another.",

@@ -27,8 +27,6 @@ BREAKS, NO_EFFECT, NOTHING, NOT_TESTED = "breaks without", "takes no effect with
 NEEDS = (BREAKS, NO_EFFECT, NOTHING, NOT_TESTED)
 #: All at once without which it does not break one by one.
 OTHERS = "all others"
-#: Proposed in the mail, and never written.
-PROPOSED = ("riscv64-trap", "riscv64-saved-pc")
 
 
 @once

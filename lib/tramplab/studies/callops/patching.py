@@ -120,11 +120,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def worst_of(frame: pd.DataFrame) -> pd.Series:
-    """Scheme -> outcome, under what a CPU may do there at worst."""
-    return frame[frame["worst"]].set_index("scheme")["outcome"]
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: schemes in all and those that are safe, "schemes-total", "schemes-safe"; states and transitions
     that were visited, under the worst model, for the safe ones together, "states-total", "transitions-total"; of each scheme

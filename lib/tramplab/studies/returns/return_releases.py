@@ -12,7 +12,6 @@ from ...ftrace import releases
 from ...ftrace.meant import fprobes_on_graph_tracer, takes_kretprobe
 from ...ftrace.releases import LATEST, Features, parse
 from ...isa import ISAS
-from ...publish.cite.cite import LAB
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
@@ -27,8 +26,6 @@ NONE = "none"
 KRETPROBE, FPROBE, FEXIT = "kretprobe instances", "fprobe return", "BPF fexit"
 #: The release under development when the claim was made, the first that could have done without.
 SAID = "v6.5"
-#: What is true of all that is said here, in a line.
-IN_SHORT = f"From sources of each release and Debian's images, not run. {LAB}; facts and bytes, not time."
 
 
 @dataclass(frozen=True)

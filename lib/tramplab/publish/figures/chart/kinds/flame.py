@@ -25,7 +25,7 @@ def flame(
     mispredicted: str = "",
     facet: str = "hook",
 ) -> Callable[[pd.DataFrame], Drawing]:
-    """A function from rows to a drawing: a panel per `facet`, below each other on one scale, and in it a box per row.
+    """A function from rows to a drawing: a panel per `facet`, one below the other on one scale, and in it a box per row.
 
     A box begins at `start` and is `length` wide; those that it contains lie on top of it, `depth` 0 being the lowest. It has the
     colour of its `part`, and its `name` where that fits. mispredicted: a column with how many of the box's own returns are
