@@ -93,7 +93,8 @@ def cold_study() -> float:
 
 def _said(arguments: list[str], env: dict[str, str] | None = None) -> str:
     """What another Python prints. Raises TramplabError with the last line of what it says, where it fails."""
-    done = subprocess.run([sys.executable, *arguments], check=False, env=env, capture_output=True, encoding="utf-8")
+    here = {**(env or os.environ), "PYTHONSAFEPATH": ""}  # this package is in the folder that the bench runs in
+    done = subprocess.run([sys.executable, *arguments], check=False, env=here, capture_output=True, encoding="utf-8")
     if done.returncode:
         last = (done.stderr.splitlines() or [f"a process for it ended with status {done.returncode}."])[-1]
         raise TramplabError(f"it cannot be measured: {last.removeprefix('tramplab: ')}")

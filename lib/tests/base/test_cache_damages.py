@@ -86,7 +86,7 @@ class Kept:
             "rows": rows,
             "script": picture.bundle,
             "times": lambda: times.own(times.HOOKS).as_json(),
-            "image": lambda: (fetch.fetch([small], archive=archive.as_uri()), fetch.content(small))[1],
+            "image": lambda: (fetch.fetch([small], archives=[archive.as_uri()]), fetch.content(small))[1],
             **({"objects": linked} if FUZZ else {}),
         }
         self.asking = COMPILED | quick

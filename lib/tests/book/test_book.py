@@ -76,7 +76,7 @@ def test_without_javascript_charts_are_pictures_and_citations_are_in_the_page(br
         )
         assert shown
         for natural, width, source, alt in shown:
-            assert natural > 200 and 200 < width <= size[0] and alt
+            assert natural > 150 and 150 < width <= size[0] and alt
             assert source.endswith("-narrow.svg") == (size is PHONE)
 
     for page in pages_with_chart(site)[turn::2]:

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -129,9 +130,12 @@ class _File(Entry, frozen=True):
     in_short: dict[str, Annotated[tuple[str, ...], Meta(min_length=2, max_length=6)]] = field(default_factory=dict)
 
 
-@functools.cache
 def _arguments() -> dict[str, Argument]:
-    folder = data_file("releases.yml").parent / FOLDER
+    return _in(data_file("releases.yml").parent / FOLDER)
+
+
+@functools.cache
+def _in(folder: Path) -> dict[str, Argument]:
     return {path.stem: read_file(f"{FOLDER}/{path.name}") for path in sorted(folder.glob("*.yml"))}
 
 
@@ -147,7 +151,6 @@ def read_file(name: str) -> Argument:
     return Argument(found, {page: listed(keys) for page, keys in file.in_short.items()})
 
 
-@functools.cache
 def read() -> dict[str, Finding]:
     """The findings of this checkout, by id, in the order of the files; raises TramplabError for an id that two files have."""
     found: dict[str, Finding] = {}
@@ -186,9 +189,10 @@ def of_claim(claim_id: str) -> Finding | None:
 
 
 def addresses(figures: Iterable[str]) -> list[str]:
-    """The citable addresses of all findings. figures: addresses of figures, besides others; a finding is on the page of its own."""
+    """The citable addresses of all findings. figures: addresses of figures, besides others; a finding is on the page of its figure,
+    which the list of permalinks has where none of these does."""
     pages = {figure: page for page, _, figure in (address.partition("#") for address in figures)}
-    return [f"{of_name('figure', finding.figure, pages)}#{finding.id}" for finding in read().values()]
+    return [f"{pages.get(one.figure) or f'{one.page}.html'}#{one.id}" for one in read().values()]
 
 
 def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:

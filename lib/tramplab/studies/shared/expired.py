@@ -19,11 +19,11 @@ def expired(cases: pd.DataFrame, ended: Mapping[str, str], by: str) -> tuple[str
     none since, the claim was true then; otherwise it is judged as any other.
 
     >>> rows = pd.DataFrame({"isa": ["arm64"] * 2 + ["x86_64"], "release": ["v6.1", "v6.4", "v6.4"], "truth": [True, False, True]})
-    >>> until(rows, {"arm64": "v6.3"}, "CALL_OPS")
+    >>> expired(rows, {"arm64": "v6.3"}, "CALL_OPS")
     ('true then', 'not with CALL_OPS (arm64 since v6.3)')
-    >>> until(rows, {"arm64": "v6.12"}, "CALL_OPS")
+    >>> expired(rows, {"arm64": "v6.12"}, "CALL_OPS")
     ('depends', 'the ISA and the release')
-    >>> until(rows.assign(truth=True), {"arm64": "v6.3"}, "CALL_OPS")
+    >>> expired(rows.assign(truth=True), {"arm64": "v6.3"}, "CALL_OPS")
     ('holds', '')
     """
     before = [r.isa not in ended or parse(r.release) < parse(ended[r.isa]) for r in cases.itertuples()]

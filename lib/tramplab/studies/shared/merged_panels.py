@@ -11,7 +11,7 @@ def merged(frame: pd.DataFrame, nothing: str = "-") -> pd.DataFrame:
 
     >>> rows = [(isa, "1", lane, state) for isa, state in (("a", "x"), ("b", "x"), ("c", "y")) for lane, state in
     ...         (("site", state), ("pointer", "-"))]
-    >>> print(alike(pd.DataFrame(rows, columns=["isa", "step", "lane", "state"])).to_string(index=False))
+    >>> print(merged(pd.DataFrame(rows, columns=["isa", "step", "lane", "state"])).to_string(index=False))
      isa step lane state
     a, b    1 site     x
        c    1 site     y
