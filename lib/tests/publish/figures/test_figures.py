@@ -110,7 +110,7 @@ def test_the_experiment_named_is_where_rows_are_made(gen):
     text = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x").html
     path, line = re.search(r">(\S+), line (\d+)</a>", text).groups()
     source = (gen / "test_figures.py.txt").read_text("utf-8").splitlines()
-    assert path == "publish/test_figures.py" and "lambda: rows(hooks)" in source[int(line) - 1]
+    assert path == "figures/test_figures.py" and "lambda: rows(hooks)" in source[int(line) - 1]
 
 
 def test_rows_made_earlier_are_shown_as_they_are(notebook):

@@ -143,7 +143,7 @@ def test_charts_are_the_same_bytes_in_every_process():
         "made = {kind: EXAMPLES[kind]() for kind in list(EXAMPLES)[::-1]}\n"
         "json.dump({k: [d.rows, d.wide, d.narrow, d.svg('narrow')] for k, d in made.items()}, sys.stdout)"
     )
-    command = [sys.executable, "-c", code, str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", code, str(Path(__file__).parents[2])]
     there = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     for kind, made in json.loads(there).items():
         drawing = example(kind)
