@@ -51,7 +51,7 @@ def of_apt() -> tuple[str, ...]:
     except OSError:
         found = ()
     if not found:
-        raise TramplabError("apt names no copy of Debian's archive on this machine: name one with --archive ADDRESS.")
+        raise TramplabError("apt names no copy of Debian's archive: run `apt-get update`, or name one with --archive ADDRESS.")
     return found
 
 
