@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ..base.arguments import seconds as span
 from ..base.arguments import switch, whole, wholes
@@ -21,7 +22,8 @@ from .subject import Subject
 
 #: Threads, states and seconds, by default.
 THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0
-SAFE, UNSAFE, NOT_DECIDED = "safe", "unsafe", "not decided"
+Verdict = Literal["safe", "unsafe", "not decided"]
+SAFE, UNSAFE, NOT_DECIDED = get_args(Verdict)
 
 
 class _Late(Exception):

@@ -14,13 +14,14 @@ from tramplab.sparsity.structures.providers import PROVIDERS
 from tramplab.studies.sparsity import real_frames
 from tramplab.studies.sparsity.register_frames import ABSENT
 from tramplab.vmlinux.debian.fetch import there
+from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.run import frames
 from tramplab.vmlinux.run.machine import RealMachine
 from tramplab.vmlinux.saved import frames_saved, store
 
 #: Providers that images which could not be fetched since have not been run with; those that are there have all.
 SINCE = {"__kretprobe_trampoline"}
-FETCHED = [p for p in frames_saved.wanted() if there(p)]
+FETCHED = [p for p in plain() if there(p)]
 KEPT = {k["name"]: k for k in frames_saved.read()["kernels"]}
 
 
@@ -78,7 +79,7 @@ def test_each_kernel_says_of_every_provider_what_it_has_or_why_not():
     for kernel in KEPT.values():
         named = [f["provider"] for f in kernel["frames"]] + [a["provider"] for a in kernel["absent"]]
         missing = set(PROVIDERS) - set(named)
-        package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
+        package = next(p for p in plain() if p.name == kernel["name"])
         assert missing <= SINCE and not (missing and there(package)), f"`make kernels KERNELS={package.name}` runs {missing}"
         assert sorted(named) == sorted(set(PROVIDERS) - missing)
         for frame in kernel["frames"]:
@@ -107,21 +108,21 @@ def test_the_file_is_written_as_it_is_read(tmp_path):
     path = tmp_path / "frames.json"
     data = frames_saved.read()
     path.write_text(frames_saved.text(data["kernels"]), "utf-8")
-    assert store.read(path, frames_saved.File, frames_saved.wanted()) == json.loads(path.read_text("utf-8")) == data
+    assert store.read(path, frames_saved.File, plain()) == json.loads(path.read_text("utf-8")) == data
     for spoilt, complaint in (
         (path.read_text("utf-8").replace('"garbage"', '"rubbish"', 1), "rubbish"),
         (path.read_text("utf-8").replace(data["kernels"][0]["sha256"], "0" * 64), "another image"),
     ):
         path.write_text(spoilt, "utf-8")
         with pytest.raises(TramplabError, match=complaint):
-            store.read(path, frames_saved.File, frames_saved.wanted())
+            store.read(path, frames_saved.File, plain())
 
 
 def test_what_is_known_of_an_image_that_is_not_fetched_stays(tmp_path, monkeypatch, capsys):
     (tmp_path / "kernels").mkdir()
     monkeypatch.setattr(store, "data_file", lambda name: tmp_path / name)
     monkeypatch.setattr(store, "there", lambda package: package is first)
-    first, second = frames_saved.wanted()[:2]
+    first, second = plain()[:2]
     old = {**KEPT[next(iter(KEPT))], **store.of(second)}
     (tmp_path / frames_saved.FILE).write_text(frames_saved.text([old]), "utf-8")
     fresh = {**old, **store.of(first), "absent": []}

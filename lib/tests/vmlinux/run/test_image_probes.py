@@ -8,6 +8,7 @@ import pytest
 from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.vmlinux.debian.fetch import there
+from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.run import probes
 from tramplab.vmlinux.saved import probes_saved, store
 
@@ -15,15 +16,15 @@ KEPT = {k["name"]: k for k in probes_saved.read()["kernels"]}
 
 
 def test_every_plain_kernel_is_kept():
-    assert list(KEPT) == [p.name for p in probes_saved.wanted()]
-    assert {p.isa for p in probes_saved.wanted()} == set(ISAS)
+    assert list(KEPT) == [p.name for p in plain()]
+    assert {p.isa for p in plain()} == set(ISAS)
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_what_is_kept_is_found_again(name):
     """And the bytes of a function that is in one piece go up to the next address of the text that has a name, or less far; none has
     two parts."""
-    package = next(p for p in probes_saved.wanted() if p.name == name)
+    package = next(p for p in plain() if p.name == name)
     if not there(package):
         pytest.skip(f"the kernel image {name} is not in the cache: `make kernels` fetches it")
     assert probes_saved.made(package) == KEPT[name]
@@ -72,7 +73,7 @@ def test_a_file_of_another_image_is_refused(tmp_path):
     path = tmp_path / probes_saved.FILE
     path.write_text(probes_saved.text([{**KEPT[name], "sha256": "0" * 64}]), "utf-8")
     with pytest.raises(TramplabError, match=f"{name} is of another image than is listed: run `make kernels`"):
-        store.read(path, probes_saved.File, probes_saved.wanted())
+        store.read(path, probes_saved.File, plain())
 
 
 def test_the_file_is_written_as_it_is_read():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 from ...base.errors import TramplabError, unknown
 from ...emulate import decode
@@ -18,7 +19,8 @@ from ...ftrace.steps import Write
 from .executions import Executions, overlay
 from .moments import Moment
 
-COHERENT, STALE, TORN = MODELS = ("coherent", "stale", "torn")
+Model = Literal["coherent", "stale", "torn"]
+COHERENT, STALE, TORN = MODELS = get_args(Model)
 #: Bytes that are fetched at once whatever happens.
 PARCEL = {"x86_64": 1, "arm64": 4, "riscv64": 2}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-TARGET, TORN, PAIR, LATE, FREED, STATE, MISSED = "target", "torn", "pair", "late", "freed", "state", "missed"
+Property = Literal["target", "torn", "pair", "late", "freed", "state", "missed"]
+TARGET, TORN, PAIR, LATE, FREED, STATE, MISSED = get_args(Property)
 
 #: What must hold, by the name under which a violation of it is reported.
 PROPERTIES = {

@@ -19,8 +19,9 @@ from ...base import state as states
 from ...base.entries import Entry, Natural, Positive, Text, checked
 from ...base.errors import TramplabError, Unwritten
 from ...base.paths import check_target, write_whole
-from ..explore import NOT_DECIDED, UNSAFE
-from ..model.fetches import MODELS
+from ..explore import NOT_DECIDED, UNSAFE, Verdict
+from ..model.fetches import MODELS, Model
+from ..model.verdicts import Property
 from ..schemes.schemes import SCHEMES, scheme
 from .every import Scenario
 
@@ -33,7 +34,7 @@ _FACTS = ("releases.yml", "addresses.yml")
 
 
 class _Violation(Entry, frozen=True):
-    which: Literal["target", "torn", "pair", "late", "freed", "state", "missed"]
+    which: Property
     how: Text
 
 
@@ -59,9 +60,9 @@ class _Explored(Entry, frozen=True):
     kernel: Literal[""]
     hypothetical: str
     threads: Positive
-    fetch: Literal["coherent", "stale", "torn"]
+    fetch: Model
     without: Annotated[tuple[str, ...], Meta(max_length=1)]
-    verdict: Literal["safe", "unsafe", "not decided"]
+    verdict: Verdict
     states: Positive
     transitions: Natural
     limit: str

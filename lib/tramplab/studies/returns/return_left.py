@@ -11,6 +11,7 @@ from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ...publish.table import pivot
+from ...vmlinux.debian.list import plain
 from ...vmlinux.saved import probes_saved
 from ..memo import once
 from . import return_releases
@@ -29,7 +30,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, release, part, functions, bytes (of their text, padding included), text (the same in KiB).
     """
-    packages, records = {p.name: p for p in probes_saved.wanted()}, []
+    packages, records = {p.name: p for p in plain()}, []
     for kernel in probes_saved.read()["kernels"]:
         package = packages[kernel["name"]]
         for part in PARTS:
@@ -105,7 +106,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 @in_kernels("k6")
 def still_there() -> Seen:
     """Agrees if all images have kretprobes, and fprobes none that is older than the time line says; a build may leave them out."""
-    line, packages = return_releases.rows(), {p.name: p for p in probes_saved.wanted()}
+    line, packages = return_releases.rows(), {p.name: p for p in plain()}
     known = [(packages[kernel["name"]], kernel["parts"]) for kernel in probes_saved.read()["kernels"]]
     with_kretprobe = [p for p, parts in known if "register_kretprobe" in parts[KRETPROBE]]
     with_fprobe = [p for p, parts in known if "register_fprobe" in parts[FPROBE]]
@@ -119,7 +120,7 @@ def still_there() -> Seen:
 @in_kernels("k4")
 def what_stays() -> Seen:
     """Agrees if what stays of kprobes and is no breakpoint, the entry through ftrace, is there on the ISAs where the lab's is."""
-    packages, kernels = {p.name: p for p in probes_saved.wanted()}, probes_saved.read()["kernels"]
+    packages, kernels = {p.name: p for p in plain()}, probes_saved.read()["kernels"]
     known = [(packages[kernel["name"]], "kprobe_ftrace_handler" in kernel["parts"][KPROBE]) for kernel in kernels]
     agrees = all(present == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, present in known)
     named = listed(f"{isa_name(p.isa)} {p.release}" for p, present in known if present)

@@ -17,6 +17,7 @@ from ...sparsity.structures import fields
 from ...sparsity.structures.classify import GARBAGE, KINDS, Slot
 from ...sparsity.structures.frames import frame as frame_of
 from ...sparsity.structures.providers import PROVIDERS
+from ...vmlinux.debian.list import plain
 from ...vmlinux.results import beside
 from ...vmlinux.saved import frames_saved, saved
 from ..memo import once
@@ -37,13 +38,13 @@ def rows() -> pd.DataFrame:
     lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
     lab_kind, lab_rule (kinds: sparsity/structures/classify.py, and "no slot"), same.
     """
-    shown = {p.name for p in frames_saved.wanted() if p.release in releases.shown()}
+    shown = {p.name for p in plain() if p.release in releases.shown()}
     records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in shown for row in _kernel(kernel)]
     return pd.DataFrame(records)
 
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
-    package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
+    package = next(p for p in plain() if p.name == kernel["name"])
     overrides = beside.overrides(saved.read(package)["kernel"])
     for found in kernel["frames"]:
         lab = _lab(package.isa, package.release, found["provider"], overrides)

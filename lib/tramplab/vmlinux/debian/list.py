@@ -73,6 +73,11 @@ def packages() -> tuple[Package, ...]:
     return read(documents.read(FILE))
 
 
+def plain() -> tuple[Package, ...]:
+    """The images of plain kernels, not of a flavour."""
+    return tuple(p for p in packages() if not p.flavour)
+
+
 def read(data: object) -> tuple[Package, ...]:
     """The images of what such a file says; raises TramplabError where two are the same, an ISA has not exactly one
     `one`, or an entry's architecture and version are not of its ISA and release."""

@@ -19,7 +19,7 @@ from ...base.paths import data_file, temporary
 from ...emulate import decode
 from ...isa import Isa
 from ..debian.fetch import content
-from ..debian.list import Package, packages
+from ..debian.list import Package, plain
 from ..open.debuginfo.btf import Btf
 from ..run.machine import RealMachine
 from ..saved import store
@@ -37,7 +37,6 @@ _WAVES = (
     {"bpf_modify_return_test": "emmx"},
 )
 _RUN_CTX = "bpf_tramp_run_ctx"
-
 
 #: The functions that a trampoline calls, besides programs and the traced function.
 _Guard = Literal["__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"]
@@ -85,15 +84,10 @@ class _Kernel(store.Kernel, frozen=True):
 File = store.File[_Kernel]
 
 
-def wanted() -> tuple[Package, ...]:
-    """The images that are booted: all but flavours."""
-    return tuple(p for p in packages() if not p.flavour)
-
-
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return store.read(data_file(FILE), File, wanted(), "python -m tramplab.vmlinux jit")
+    return store.read(data_file(FILE), File, plain(), "python -m tramplab.vmlinux jit")
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -175,4 +169,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")
+    return store.remake(FILE, File, plain(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")

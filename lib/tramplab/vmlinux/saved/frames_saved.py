@@ -15,7 +15,7 @@ from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ...sparsity.structures.classify import UNKNOWN
 from ...sparsity.structures.providers import PROVIDERS
-from ..debian.list import Package, packages
+from ..debian.list import Package, plain
 from ..hooks.hook import Absent
 from ..run import frames
 from ..run.machine import RealMachine
@@ -57,15 +57,10 @@ class _Kernel(store.Kernel, frozen=True):
 File = store.File[_Kernel]
 
 
-def wanted() -> tuple[Package, ...]:
-    """The images whose providers are run: all but flavours."""
-    return tuple(p for p in packages() if not p.flavour)
-
-
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it says something else than it may, contradicts itself, or is of other images
     than those that are listed."""
-    found = store.read(data_file(FILE), File, wanted())
+    found = store.read(data_file(FILE), File, plain())
     for kernel in found["kernels"]:
         providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]
         if len(set(providers)) < len(providers):
@@ -114,4 +109,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")
+    return store.remake(FILE, File, plain(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from ...base.entries import Positive
 from ...base.paths import data_file
-from ..debian.list import Package, packages
+from ..debian.list import Package, plain
 from ..run.probes import functions
 from . import store
 
@@ -31,15 +31,10 @@ class _Kernel(store.Kernel, frozen=True):
 File = store.File[_Kernel]
 
 
-def wanted() -> tuple[Package, ...]:
-    """The images that are looked at: all but flavours."""
-    return tuple(p for p in packages() if not p.flavour)
-
-
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return store.read(data_file(FILE), File, wanted())
+    return store.read(data_file(FILE), File, plain())
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -59,4 +54,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return store.remake(FILE, File, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")
+    return store.remake(FILE, File, plain(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")

@@ -13,8 +13,9 @@ from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ...races.explore import SAFE, THREADS, explore
 from ...races.model.executions import Executions
-from ...races.model.fetches import MODELS
-from ..debian.list import Package, packages
+from ...races.model.fetches import MODELS, Model
+from ...races.model.verdicts import Property
+from ..debian.list import Package, plain
 from ..run.races import ISAS, subjects
 from . import store
 
@@ -23,8 +24,8 @@ FILE = "kernel-races.json"
 
 class _Result(Entry, frozen=True):
     scheme: str
-    fetch: Literal["coherent", "stale", "torn"]
-    outcome: Literal["safe", "target", "torn", "pair", "late", "freed", "state", "missed"]
+    fetch: Model
+    outcome: Literal["safe", Property]
     steps: Natural
     states: Positive
 
@@ -42,7 +43,7 @@ class File(Entry, frozen=True):
 
 def wanted() -> tuple[Package, ...]:
     """The images that are explored: of the ISAs whose are, and no flavours."""
-    return tuple(p for p in packages() if p.isa in ISAS and not p.flavour)
+    return tuple(p for p in plain() if p.isa in ISAS)
 
 
 def read() -> dict[str, Any]:

@@ -31,7 +31,6 @@ UNCOUNTED = "uncounted"
 _MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
 _COUNTED = ("instructions", "loads", "stores")
 
-
 _Span = tuple[Annotated[str, Meta(pattern="^0x[0-9a-f]+$")], Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]]
 
 
@@ -132,9 +131,8 @@ def read(package: Package) -> dict[str, Any]:
     name = f"kernels/{package.name}.json"
     result: dict[str, Any] = documents.read(name)
     checked(name, result, _File)
-    about = {n: getattr(package, n) for n in result["package"]}
     image = {n: getattr(package, n) for n in ("sha256", "isa", "release")}
-    if result["package"] != about or not result["kernel"].items() >= image.items():
+    if result["package"] != _about(package) or not result["kernel"].items() >= image.items():
         raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
     hooks = [row["hook"] for row in result["hooks"]]
     if hooks[0] != "none" or len(set(hooks)) < len(hooks):
@@ -196,8 +194,12 @@ def make(package: Package) -> dict[str, Any]:
         found = result(machine, FUNCTION, measure.every(machine))
         if machine.isa.name == "x86_64":
             found["srso"] = mitigated(machine.opened, FUNCTION)
-    about = {name: getattr(package, name) for name in ("name", "package", "version", "suite", "architecture", "flavour")}
-    return {"package": about, **found}
+    return {"package": _about(package), **found}
+
+
+def _about(package: Package) -> dict[str, str]:
+    """What a result says of the package that its image is in."""
+    return {name: getattr(package, name) for name in _Package.__struct_fields__}
 
 
 def text(found: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from ....publish.phrases import isa_name, listed, on_each, slug
 from ....publish.table import pivot
 from ....returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
 from ....sparsity.structures.classify import TRUE
+from ....vmlinux.debian.list import plain
 from ....vmlinux.saved import frames_saved
 from ...memo import once
 
@@ -237,7 +238,7 @@ def _earlier(frame: pd.DataFrame) -> str:
 def stack_pointers() -> pd.DataFrame:
     """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""
-    isas = {package.name: package.isa for package in frames_saved.wanted()}
+    isas = {package.name: package.isa for package in plain()}
     items = []
     for kernel_ in frames_saved.read()["kernels"]:
         name, isa = kernel_["name"].removeprefix("debian-"), isas[kernel_["name"]]
