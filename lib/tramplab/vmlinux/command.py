@@ -7,6 +7,7 @@ import gc
 import json
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +170,7 @@ def _diff(args: argparse.Namespace) -> None:
         return
     results: list[dict[str, Any]] = []
     estimates = []
-    for path in args.image[1:]:
-        machine = machine_of(Path(path), args.mitigations)
-        if results:
-            differ.require_one_isa(results[0]["kernel"]["isa"], machine.isa.name)
+    for machine in _two(args):
         result_of, estimate = _measured(machine, args)
         results.append(result_of)
         estimates.append(estimate)
@@ -189,14 +187,22 @@ def _diff(args: argparse.Namespace) -> None:
             sys.stdout.write(f"\n{which}:{_estimate_text(of)}")
 
 
-def _diff_of_calls(args: argparse.Namespace) -> None:
-    """Two images' calls with one hook beside each other; the first image decides which function is traced in both."""
-    calls, isa = [], ""
-    for name, path in zip("AB", args.image[1:], strict=True):
+def _two(args: argparse.Namespace) -> Iterator[RealMachine]:
+    """The machines of two images, one after the other; the first decides which function is traced in both. Raises TramplabError for
+    images of two ISAs."""
+    isa = ""
+    for path in args.image[1:]:
         machine = machine_of(Path(path), args.mitigations)
         isa = isa or machine.isa.name
         differ.require_one_isa(isa, machine.isa.name)
         args.function = args.function or machine.usual
+        yield machine
+
+
+def _diff_of_calls(args: argparse.Namespace) -> None:
+    """Two images' calls with one hook beside each other."""
+    calls = []
+    for name, machine in zip("AB", _two(args), strict=True):
         run = _hooked(machine, args.function, args.calls)
         calls.append(boxes(run, run.component_of))
         for line in textwrap.wrap(f"{name}: {args.calls} on {machine}, {args.function}", WIDTH, break_on_hyphens=False):
