@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, field
 
@@ -12,7 +12,8 @@ from ..base.errors import TramplabError, unknown
 from .releases import known, parse
 
 FILE = "addresses.yml"
-MODULES, BPF = "modules", "bpf"
+Code = Literal["modules", "bpf"]
+MODULES, BPF = get_args(Code)
 
 
 class Edge(Entry, frozen=True):
@@ -40,7 +41,7 @@ class Range(Entry, frozen=True):
     """
 
     isa: IsaName
-    code: Annotated[tuple[Literal["modules", "bpf"], ...], Meta(min_length=1)]
+    code: Annotated[tuple[Code, ...], Meta(min_length=1)]
     layout: Text
     since: Release
     image: tuple[Natural, Natural]

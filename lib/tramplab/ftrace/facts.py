@@ -159,9 +159,9 @@ _VALUES: dict[str, Sequence[object]] = {
 def data() -> Table:
     """All that the file says; raises TramplabError that names what is wrong in it."""
     found = facts(FILE, Table)
+    known = every(found)
     for release in found.shown:
-        if release not in every(found):
-            raise TramplabError(f"{FILE}: shown: {release} is not from {found.first} to {found.last}.")
+        _require_known("shown", release, found, known)
     if list(found.shown) != sorted(found.shown, key=parse):
         raise TramplabError(f"{FILE}: shown: the releases must stand in their order, the newest last.")
     for section, names in ((section, names.split()) for section, names in _FEATURES.items()):
@@ -173,7 +173,7 @@ def data() -> Table:
     for place, kind, rows in _lists(found):
         _owed(place, _VALUES.get(kind, _FLAG), rows, found)
     for place, fault in _faults(found):
-        _broken(place, fault, found)
+        _broken(place, fault, found, known)
     _named(found)
     return found
 
@@ -202,14 +202,22 @@ def _faults(found: Table) -> Iterator[tuple[str, Fault]]:
         yield from ((f"broken, {isa}, {use}", fault) for use, faults in found.broken[isa].items() for fault in faults)
 
 
-def _broken(place: str, fault: Fault, found: Table) -> None:
+def _require_known(place: str, release: str, found: Table, known: Sequence[str]) -> None:
+    if release not in known:
+        raise TramplabError(f"{FILE}: {place}: {release} is not from {found.first} to {found.last}.")
+
+
+def _require_source(place: str, name: str, found: Table) -> None:
+    if name not in found.sources:
+        raise TramplabError(f"{FILE}: {place}: {unknown('source', name, found.sources, ['those under sources'])}")
+
+
+def _broken(place: str, fault: Fault, found: Table, known: Sequence[str]) -> None:
     """A fault has known sources, and lasts from one release that can be asked for to another."""
     for name in (fault.by, fault.fixed_by):
-        if name not in found.sources:
-            raise TramplabError(f"{FILE}: {place}: {unknown('source', name, found.sources, ['those under sources'])}")
+        _require_source(place, name, found)
     for release in (fault.first, fault.last):
-        if release not in every(found):
-            raise TramplabError(f"{FILE}: {place}: {release} is not from {found.first} to {found.last}.")
+        _require_known(place, release, found, known)
     if parse(fault.first) > parse(fault.last):
         raise TramplabError(f"{FILE}: {place}: {fault.first} comes after {fault.last}; from is the first release, to the last.")
 
@@ -220,8 +228,7 @@ def _owed(place: str, values: Sequence[object], rows: tuple[Interval, ...], foun
     for row in rows:
         if not any(row.value == value and type(row.value) is type(value) for value in values):
             raise TramplabError(f"{FILE}: {place}: {unknown('value', row.value, values)}")
-        if row.source not in found.sources:
-            raise TramplabError(f"{FILE}: {place}: {unknown('source', row.source, found.sources, ['those under sources'])}")
+        _require_source(place, row.source, found)
         since, until = row.since or "v0.0", row.until or found.last
         if parse(since) > parse(until):
             raise TramplabError(f"{FILE}: {place}: {since} comes after {until}; since is the first release, until the last.")

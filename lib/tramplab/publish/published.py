@@ -15,9 +15,9 @@ from ..base.errors import TramplabError
 
 FILE = "published.csv"
 #: What a row is for: a study shows it; another row is checked with it; or it is kept for reference and never read.
-SHOWN, CHECKED, REFERENCE = "shown", "checked", "reference"
+_Use = Literal["shown", "checked", "reference"]
+SHOWN, CHECKED, REFERENCE = get_args(_Use)
 _TOTAL = re.compile(r"(.+)-r\d+-i\d+-total")
-
 
 #: Units of which less is better, and those of rates.
 _Cost = Literal[
@@ -51,7 +51,7 @@ class Measurement(Entry, frozen=True):
     )
     commit: Annotated[str, Meta(pattern="^([0-9a-f]{7,12})?$", description="a commit is written with 12 digits")]
     url: Annotated[str, Meta(pattern=r"^(https://\S+)?$", description="an address is written like https://example.org")]
-    use: Literal["shown", "checked", "reference"]
+    use: _Use
 
     def __post_init__(self) -> None:
         if self.lower_is_better == (self.unit in get_args(_Rate)):

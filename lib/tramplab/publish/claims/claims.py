@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -20,7 +20,8 @@ FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
 #: The verdicts. "depends" where both sides occur in kernels that the claim is about; "true then", at the tree and date of the mail,
 #: and not any more; "no run can decide" of a value, a wish, or a question of maintenance.
-HOLDS, FAILS, DEPENDS, THEN, UNDECIDABLE = KINDS = ("holds", "does not hold", "depends", "true then", "no run can decide")
+_Kind = Literal["holds", "does not hold", "depends", "true then", "no run can decide"]
+HOLDS, FAILS, DEPENDS, THEN, UNDECIDABLE = KINDS = get_args(_Kind)
 #: Verdict -> what an entry with it says besides, and no other does.
 BESIDES = {DEPENDS: "depends_on", THEN: "changed", UNDECIDABLE: "why"}
 #: The threads of which the mail is known in which each claim was said.
@@ -58,7 +59,7 @@ class _Written(Entry, frozen=True):
     answered: str = ""
     judge: str = ""
     kernels: str = ""
-    expect: Literal["", "holds", "does not hold", "depends", "true then", "no run can decide"] = ""
+    expect: Literal["", _Kind] = ""
     scope: Annotated[str, Meta(pattern=r"^\s*(\S+\s+){0,39}\S+\s*$", description="a scope has at most 40 words")] = ""
     depends_on: str = ""
     changed: str = ""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...base import documents
 from ...base.arguments import of_name
-from ...base.entries import Entry, Text, Unsaid, checked
+from ...base.entries import Entry, Text, Unsaid, facts
 from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ..cite import permalinks
@@ -141,7 +141,7 @@ def _in(folder: Path) -> dict[str, Argument]:
 
 def read_file(name: str) -> Argument:
     """The findings of one file; raises TramplabError for one that is wrong."""
-    file = checked(name, documents.read(name), _File)
+    file = facts(name, _File)
     argument = name.removeprefix(f"{FOLDER}/").removesuffix(".yml")
     found = {key: _finding(key, argument, entry) for key, entry in file.findings.items()}
 
