@@ -22,6 +22,7 @@ __all__ = [
     "history",
     "hypothetical",
     "label",
+    "of_release",
     "requests",
     "require",
 ]
@@ -61,6 +62,21 @@ def require(hook: Hook, features: releases.Features) -> None:
     elif releases.NEVER not in said:
         said += "; choose a release that has it"
     raise TramplabError(f"{said}.")
+
+
+def of_release(name: str, features: releases.Features) -> Hook:
+    """A hook by name, or the one that does the same where this release (as overridden) does not have it; raises TramplabError where
+    it has neither.
+
+    >>> from ..isa import get as isa
+    >>> [of_release("kretprobe", releases.features(isa(name), "v7.2", {})).name for name in ("x86_64", "arm64")]
+    ['kretprobe', 'kretprobe-brk']
+    """
+    hook = get(name)
+    if not hook.there(features) and hook.instead:
+        hook = get(hook.instead)
+    require(hook, features)
+    return hook
 
 
 def fault(hook: Hook, isa: str, release: str) -> releases.Fault | None:

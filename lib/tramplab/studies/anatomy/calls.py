@@ -17,15 +17,15 @@ from ..memo import once
 
 NAME = "anatomy"
 TITLE = "What the instructions of a hooked call are for"
-#: What a chart calls a mechanism -> its hooks, the first of which that the release has is run, and the number of callbacks.
+#: What a chart calls a mechanism -> its hook, or the one in its place, and the number of callbacks.
 MECHANISMS = {
-    "one ops": (("ops",), 1),
-    "two ops": (("ops",), 2),
-    "direct call": (("direct",), 1),
-    "fentry": (("bpf-fentry",), 1),
-    "fexit": (("bpf-fexit",), 1),
-    "fprobe exit": (("fprobe-exit",), 1),
-    "kretprobe": (("kretprobe", "kretprobe-brk"), 1),
+    "one ops": ("ops", 1),
+    "two ops": ("ops", 2),
+    "direct call": ("direct", 1),
+    "fentry": ("bpf-fentry", 1),
+    "fexit": ("bpf-fexit", 1),
+    "fprobe exit": ("fprobe-exit", 1),
+    "kretprobe": ("kretprobe", 1),
 }
 EXCEPTION = "lab_trap_entry"
 
@@ -40,8 +40,8 @@ def rows() -> pd.DataFrame:
     records = []
     for isa in ISAS:
         idle = len(run(isa, "none").recording)
-        for mechanism, (names, callbacks) in MECHANISMS.items():
-            hook = next(name for name in names if hooks.get(name).there(features(ISAS[isa], LATEST, {})))
+        for mechanism, (name, callbacks) in MECHANISMS.items():
+            hook = hooks.of_release(name, features(ISAS[isa], LATEST, {})).name
             r = run(isa, hook, callbacks=callbacks)
             call = {"isa": isa, "mechanism": mechanism, "hook": hook, "added": len(r.recording) - idle}
             for box, part in parts(boxes(r, r.component_of)):

@@ -9,6 +9,7 @@ import pandas as pd
 from ...estimate.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS
+from ...lab import hooks
 from ...lab.measure import run
 from ...publish import phrases, published
 from ...publish.figures.figure import Body, Figure
@@ -18,9 +19,9 @@ from ..time import saved_times
 
 NAME = "answers"
 TITLE = "What a hook costs"
+_KRETPROBE = {isa: hooks.of_release("kretprobe", releases.features(of, releases.LATEST, {})).name for isa, of in ISAS.items()}
 #: Row -> ISA -> its hook there, and how many callbacks. A row says where the called code lies: near, the site calls it; far,
 #: ftrace_caller finds it. BPF's code is far on riscv64, and on arm64 where KASLR puts it out of reach, see releases.reach.
-_TRAP = {"x86_64": "kretprobe", "arm64": "kretprobe-brk", "riscv64": "kretprobe-brk"}
 _NEAR, _FAR, _BPF = ("x86_64", "arm64"), ("arm64", "riscv64"), ("riscv64",)
 CASES: dict[str, tuple[dict[str, str], int]] = {
     "one ops": (dict.fromkeys(ISAS, "ops"), 1),
@@ -34,7 +35,7 @@ CASES: dict[str, tuple[dict[str, str], int]] = {
     "BPF fexit, far": (dict.fromkeys(_BPF, "bpf-fexit"), 1),
     "fprobe, entry": (dict.fromkeys(ISAS, "fprobe"), 1),
     "fprobe, return": (dict.fromkeys(ISAS, "fprobe-exit"), 1),
-    "kretprobe": (_TRAP, 1),
+    "kretprobe": (_KRETPROBE, 1),
 }
 #: (ISA, case) -> published figures: what was timed, and the base to subtract.
 PUBLISHED = {
@@ -59,14 +60,14 @@ def rows() -> pd.DataFrame:
     out = []
     for isa in ISAS:
         base = run(isa, "none")
-        for case, (hooks, callbacks) in CASES.items():
-            if isa not in hooks:
+        for case, (names, callbacks) in CASES.items():
+            if isa not in names:
                 continue
-            hooked = run(isa, hooks[isa], callbacks=callbacks)
+            hooked = run(isa, names[isa], callbacks=callbacks)
             added = hooked.counts.total.instructions - base.counts.total.instructions
-            ns, timed = _published(isa, case) or _measured(isa, hooks[isa], callbacks) or (None, "")
+            ns, timed = _published(isa, case) or _measured(isa, names[isa], callbacks) or (None, "")
             missed = replay(hooked)
-            head = {"isa": isa, "case": case, "hook": hooks[isa], "instructions": added, "missed": missed.own + missed.outer}
+            head = {"isa": isa, "case": case, "hook": names[isa], "instructions": added, "missed": missed.own + missed.outer}
             out.append({**head, "ns": ns, "timed": timed})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
