@@ -13,6 +13,7 @@ from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
 from tramplab.studies.direct.guards import contexts, guard_cost, recursion, state, surroundings, without
 from tramplab.studies.direct.guards.reentrant import ANOTHER, ITSELF, SUBJECTS, play
+from tramplab.studies.shared.every_release import newest
 from tramplab.trampolines.bpf import Bpf
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -148,7 +149,7 @@ def test_parts_add_up_to_what_the_calls_differ_by(isa, cost):
         for request in requests:
             with kernel.attached(f, request):
                 counted.append(kernel.call(f, 1, 2).counts.by_component)
-        part = guard_cost.newest(cost)
+        part = newest(cost)
         part = part[(part["isa"] == isa) & (part["guard"] == guard)]
         for component, more in counted[0].items():
             some = part[part["component"] == component]

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 
 from support.abi import abi
 from support.abi.abi_calls import FUNCTIONS, weigh
+from support.abi.abi_places import Place
 from tramplab import Fprobe, Ops
+from tramplab.isa import ISAS
 from tramplab.trampolines.fprobe.handlers import handlers as handlers_of
 
 #: hook -> the handlers of each fprobe, (entry, exit), in the order they are attached; and whether an ops is there besides.
@@ -24,6 +26,28 @@ HOOKS: dict[str, tuple[tuple[tuple[bool, bool], ...], bool]] = {
     "fprobe-mixed": (((False, True), (True, False), (True, True)), False),
     "fprobe-both+ops": (((True, True),), True),
 }
+#: Places where fprobes are on return hooks. They differ in the trampoline at the entry, where nodes come from, and the guard.
+ON_RETURN_HOOKS = tuple(
+    Place(isa, release, tuple(overrides.items()))
+    for isa, release, overrides in (
+        ("x86_64", "v5.18", {}),
+        ("x86_64", "v6.12", {}),
+        ("x86_64", "v7.2", {"rethook": "shadow"}),
+        ("x86_64", "v6.12", {"frame_pointer": True, "fprobe_guard": False}),
+        ("arm64", "v6.1", {"rethook": "freelist"}),
+        ("arm64", "v6.4", {"rethook": "objpool"}),
+        ("arm64", "v7.2", {"rethook": "shadow"}),
+        ("riscv64", "v6.4", {}),
+        ("riscv64", "v6.9", {}),
+        ("riscv64", "v6.12", {"rethook": "freelist"}),
+        ("riscv64", "v7.2", {"rethook": "shadow", "fprobe_guard": False}),
+    )
+)
+#: Each with another trampoline: riscv64's site, and what x86-64's return_to_handler stores.
+_RELEASES = {"x86_64": ("v6.16", "v6.18", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.14", "v6.16", "v7.2")}
+#: Places where they are on the function graph tracer. They differ in x86-64's static call, the table that grows with the ops of
+#: those that only see entries, and on riscv64 in whether a site knows its ops.
+ON_GRAPH_TRACER = tuple(Place(isa, release, ()) for isa in ISAS for release in _RELEASES[isa])
 
 
 @contextmanager

@@ -1,20 +1,14 @@
-"""fprobes on the function graph tracer: the calling convention, what handlers see, which calls fit on the shadow stack, and the
-tables that they are found in, all by plain models.
+"""fprobes on the function graph tracer: which calls fit on the shadow stack, and the tables that they are found in, by plain
+models."""
 
-The places are those between which something differs: x86-64's static call, the table that grows with the ops of those that only
-see entries, and, on riscv64, whether a site knows its ops.
-"""
-
-import functools
 import random
 from contextlib import suppress
 
 import pytest
-from hypothesis import settings
 
-from support.abi import abi, abi_places, fprobe_abi
+from support.abi import fprobe_abi
+from support.abi.probed import booted
 from support.mutants.mutants import Mutant, broken
-from support.plugins.seeds import drawn, seeds
 from tramplab import Fgraph, Fprobe, Kernel, Ops, TramplabError
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
@@ -23,33 +17,10 @@ from tramplab.lab import hooks
 from tramplab.lab.measure import counts_of
 from tramplab.returns import Tasks
 
-#: Each with another trampoline: riscv64's site, and what x86-64's return_to_handler stores.
-RELEASES = {"x86_64": ("v6.16", "v6.18", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.14", "v6.16", "v7.2")}
-PLACES = tuple(abi_places.Place(isa, release, ()) for isa in ISAS for release in RELEASES[isa])
-CASES = [(place, hook) for place in PLACES for hook in fprobe_abi.HOOKS]
-
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the fprobes attached, once for all states."""
-    place, hook = request.param
-    with fprobe_abi.hooked(abi.lab(place), hook) as h:
-        yield h
-
-
-@drawn
-def test_a_call_with_fprobes_keeps_the_calling_convention(hooked, request):
-    """Registers, arguments, result and stack are as without; handlers see the call, its return and its value; frames are popped."""
-    for seed in seeds(request.node.name, settings.default.max_examples // 5):
-        hooked.check(seed)
+PLACES = fprobe_abi.ON_GRAPH_TRACER
 
 
 # --- Which calls are followed
-
-
-@functools.lru_cache(maxsize=1)
-def booted(place: abi_places.Place) -> Kernel:
-    return Kernel(place.isa, place.release, meter="count", **dict(place.overrides))
 
 
 def missed(k: Kernel, ops) -> int:

@@ -1,56 +1,21 @@
-"""fprobes on return hooks: the calling convention, what handlers see, and which calls find a node, by a plain model.
+"""fprobes on return hooks: what handlers see, and which calls find a node, by a plain model."""
 
-The places are those between which something differs: the trampoline at the entry, where nodes come from, and the guard.
-"""
-
-import functools
 from contextlib import suppress
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from support.abi import abi, abi_places, fprobe_abi
+from support.abi import abi, fprobe_abi
 from support.abi.decoded import instructions
 from support.abi.kprobe_abi import slot
+from support.abi.probed import booted
 from support.abi.returned import CPU_STATE, reloads_what_nobody_misses, returned, state_told
-from support.plugins.seeds import drawn, seeds
 from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
 
-PLACES = tuple(
-    abi_places.Place(isa, release, tuple(overrides.items()))
-    for isa, release, overrides in (
-        ("x86_64", "v5.18", {}),
-        ("x86_64", "v6.12", {}),
-        ("x86_64", "v7.2", {"rethook": "shadow"}),
-        ("x86_64", "v6.12", {"frame_pointer": True, "fprobe_guard": False}),
-        ("arm64", "v6.1", {"rethook": "freelist"}),
-        ("arm64", "v6.4", {"rethook": "objpool"}),
-        ("arm64", "v7.2", {"rethook": "shadow"}),
-        ("riscv64", "v6.4", {}),
-        ("riscv64", "v6.9", {}),
-        ("riscv64", "v6.12", {"rethook": "freelist"}),
-        ("riscv64", "v7.2", {"rethook": "shadow", "fprobe_guard": False}),
-    )
-)
-CASES = [(place, hook) for place in PLACES for hook in fprobe_abi.HOOKS]
-
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the fprobes attached, once for all states."""
-    place, hook = request.param
-    with fprobe_abi.hooked(abi.lab(place), hook) as h:
-        yield h
-
-
-@drawn
-def test_a_call_with_fprobes_keeps_the_calling_convention(hooked, request):
-    """Registers, arguments, result and stack are as without; handlers see the call, its return and its value; nodes go back."""
-    for seed in seeds(request.node.name, settings.default.max_examples // 5):
-        hooked.check(seed)
+PLACES = fprobe_abi.ON_RETURN_HOOKS
 
 
 # --- Which calls are followed
@@ -71,11 +36,6 @@ def followed(tree, nodes: int, free: list[int]) -> tuple[int, int]:
     counts = [followed(below, nodes, free) for below in tree]
     free[0] += got
     return got + sum(c[0] for c in counts), (not got) + sum(c[1] for c in counts)
-
-
-@functools.lru_cache(maxsize=1)
-def booted(place: abi_places.Place) -> Kernel:
-    return Kernel(place.isa, place.release, meter="count", **dict(place.overrides))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

@@ -97,15 +97,11 @@ def test_live_registers_are_those_whose_poison_shows(kernel, name):
 @pytest.mark.parametrize("name", abi_calls.FUNCTIONS)
 def test_live_keeps_what_each_function_takes(kernel, name):
     """Under a callback that spoils all it may: arguments, results and the caller's registers, for every traced function."""
-    lab = _lab(kernel.isa.name)
+    lab = abi.Lab(abi_places.Place(kernel.isa.name, "v7.2", ()))
     with lab.kernel.attached(None, abi_places.observing(save="live", filter=(name,))) as registered:
         hooked = abi.Hooked(lab, "ops-live-one", registered)
         for seed in range(20):
             hooked.check(seed, name)
-
-
-def _lab(isa: str, release: str = "v7.2", **overrides) -> abi.Lab:
-    return abi.Lab(abi_places.Place(isa, release, tuple(overrides.items())))
 
 
 def test_a_prototype_that_is_not_simple_is_refused():

@@ -1,10 +1,12 @@
-"""The same experiment on every ISA and in every release shown."""
+"""The same experiment on every ISA and in every release shown, and its rows of the last one."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Callable
+
+import pandas as pd
 
 from ...ftrace import releases
 from ...isa import ISAS
@@ -19,3 +21,8 @@ def every_release(rows_of: Callable[[str, str], list[dict]]) -> list[dict]:
         for isa, release in itertools.product(ISAS, releases.shown())
         for row in made(isa, releases.stand_in(isa, release))
     ]
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last release."""
+    return frame[frame["release"] == releases.LATEST].reset_index(drop=True)

@@ -19,7 +19,7 @@ from ....publish.phrases import marked, on_each, slug
 from ....trampolines.bpf import Bpf
 from ....trampolines.plain import Ops
 from ...memo import once
-from ...shared.every_release import every_release
+from ...shared.every_release import every_release, newest
 
 NAME = "guard_cost"
 TITLE = "What a guard adds to a call"
@@ -109,11 +109,6 @@ def _run(kernel: Kernel, requests: Requests) -> Run:
 
 
 # -- what is shown
-
-
-def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last release."""
-    return frame[frame["release"] == releases.LATEST].reset_index(drop=True)
 
 
 def totals(frame: pd.DataFrame, *by: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
 from ....trampolines.plain import Ops
 from ...memo import once
-from ...shared.every_release import every_release
+from ...shared.every_release import every_release, newest
 from .state import accesses, watcher
 
 NAME = "surroundings"
@@ -121,11 +121,6 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     plotted = frame.assign(hook=names)
     plotted.attrs = dict(frame.attrs)
     return plotted
-
-
-def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last release."""
-    return frame[frame["release"] == releases.LATEST].reset_index(drop=True)
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from ....publish.figures.figure import Figure
 from ....publish.phrases import MARK, isa_name, listed, marked
 from ....publish.table import pivot
 from ...memo import once
-from ...shared.every_release import every_release
+from ...shared.every_release import every_release, newest
 from . import surroundings
 from .state import field_at, without_rcu, without_task
 from .surroundings import ARGUMENTS, FUNCTION, HOOKS, SKETCHED, named
@@ -83,11 +83,6 @@ def _where(kernel: Kernel, message: str) -> dict[str, object]:
 
 
 # -- what is shown
-
-
-def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last release."""
-    return frame[frame["release"] == releases.LATEST].reset_index(drop=True)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
