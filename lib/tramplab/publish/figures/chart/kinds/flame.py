@@ -48,6 +48,9 @@ def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int) -> dic
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
     names, most = panels.order(data["panel"]), int(data["end"].max())
     whole -= MARGIN
+    colours = alt.Scale(domain=parts, range=[colour(part, parts) for part in parts])
+    encoded = {"title": None, "scale": colours, "legend": legend(parts, whole)}
+    said = panels.mark("function", title, "panel", "name", "part", "start")
     charts = []
     for panel in names:
         here = data[data["panel"] == panel]
@@ -56,17 +59,14 @@ def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int) -> dic
         scale = alt.Scale(domain=[0, most], nice=False)
         x = alt.X("start:Q", title=title if last else None, scale=scale, axis=alt.Axis(labels=last))
         y = alt.Y("depth:Q", scale=alt.Scale(domain=[0, levels], nice=False), axis=None)
-        said = panels.mark("function", title, "panel", "name", "part", "start")
         boxes = alt.Chart().transform_filter(panels.only(panel)).mark_rect(fillOpacity=GROUND, strokeWidth=1, **said)
-        scale = alt.Scale(domain=parts, range=[colour(part, parts) for part in parts])
-        above = legend(parts, whole)
         boxes = boxes.encode(
             x=x,
             x2=alt.X2("end:Q"),
             y=y,
             y2=alt.Y2("top:Q"),
-            color=alt.Color("part:N", title=None, scale=scale, legend=above),
-            stroke=alt.Stroke("part:N", title=None, scale=scale, legend=above),
+            color=alt.Color("part:N", **encoded),
+            stroke=alt.Stroke("part:N", **encoded),
             tooltip=[alt.Tooltip("name:N"), alt.Tooltip("part:N"), alt.Tooltip("value:Q", title=title)],
         )
         texts, misses = _decorations(here, whole / most, x, y)
