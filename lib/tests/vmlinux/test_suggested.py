@@ -14,7 +14,7 @@ from support.vmlinux.small_kernels import x86
 
 ROOT = Path(tramplab.__file__).parent
 #: Programs that change nothing of what a user gives to them: those of this package, and those that read no file by its name.
-OURS = ("tramplab", "make", "python", "pip", "git", "dask")
+OURS = ("tramplab", "make", "python", "pip", "git", "dask", "apt-get")
 #: Such as a suggestion names: what is given, and what is made.
 FILE, OUT = "FILE", "OUT"
 _COMMAND = re.compile(r"`([a-z][a-z0-9-]* [^`]*)`")
