@@ -30,6 +30,25 @@ def test_every_guard_is_so(name):
     assert not stated.stated(FINDINGS[name]).problem, name
 
 
+@pytest.mark.parametrize("name", findings.titles())
+def test_a_title_is_so_and_has_no_number_of_its_own(name):
+    title, study = findings.titles()[name], studies.with_figure(name)
+    numbers = study.numbers(study.rows())
+    assert not guard.failures(title.holds, numbers)
+    noticed(title.says, title.holds, numbers)
+    assert not re.search(r"\d", NAMES.sub("", re.sub(r"\{[^{}]+\}", "", title.says))) and title.says[-1] not in ".?"
+    assert len(title.filled(numbers)) <= 72 and len(re.findall(r"\{", title.says)) <= 2
+    assert title.filled(numbers) in " ".join(show(study, name).text.split())
+
+
+def test_a_title_that_is_not_so_any_more_gives_way_to_the_question(monkeypatch):
+    study = studies.with_figure("fig-anatomy-arm64")
+    rows = study.rows()
+    other = {**study.numbers(rows), "arm64-kretprobe-exception": 1}
+    monkeypatch.setattr(study, "numbers", lambda _: other)
+    assert show(study, "fig-anatomy-arm64", rows).text.startswith("Which functions does a hooked call go through on arm64?")
+
+
 def moved(value: object) -> list[object]:
     """A number thirty percent up and down, by one at least."""
     number = guard.as_number(value)
@@ -46,14 +65,18 @@ def pairs(guards, numbers):
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_a_guard_notices_each_named_number_that_moves_and_each_compared_pair_that_is_swapped(name):
-    finding, numbers = FINDINGS[name], numbers_of(name)
-    for one in finding.named:
-        if isinstance(guard.as_number(numbers[one]), float) and one in re.findall(r"\{([^{}]+)\}", finding.says):
-            assert any(guard.failures(finding.holds, {**numbers, one: other}) for other in moved(numbers[one])), one
-    for left, right in pairs(finding.holds, numbers):
+    noticed(FINDINGS[name].says, FINDINGS[name].holds, numbers_of(name))
+
+
+def noticed(says, holds, numbers):
+    """Guards fail when a number that the text names moves, or two that they compare are swapped."""
+    for one in re.findall(r"\{([^{}]+)\}", says):
+        if isinstance(guard.as_number(numbers[one]), float):
+            assert any(guard.failures(holds, {**numbers, one: other}) for other in moved(numbers[one])), one
+    for left, right in pairs(holds, numbers):
         if numbers[left] != numbers[right]:
             swapped = {**numbers, left: numbers[right], right: numbers[left]}
-            assert guard.failures(finding.holds, swapped), (left, right)
+            assert guard.failures(holds, swapped), (left, right)
 
 
 @pytest.mark.parametrize("name", FINDINGS)

@@ -32,7 +32,14 @@ def citation(study: Study, figure_id: str, full: bool = False, chosen: Mapping[s
     """
     figure = find(study, figure_id)
     rows = study.rows()
-    return block(study, figure, figure.rows(rows), full, chosen, stated(study, figure, rows))
+    title = "" if chosen else titled(study, figure, rows)
+    return block(study, figure, figure.rows(rows), full, chosen, stated(study, figure, rows), title)
+
+
+def titled(study: Study, figure: Figure, rows: pd.DataFrame) -> str:
+    """What a figure is headed with: what these rows of its study show; its question where no title says that or its guards fail."""
+    title = findings.titles().get(figure.id)
+    return (title.filled(study.numbers(rows)) if title and hasattr(study, "numbers") else "") or figure.question
 
 
 def stated(study: Study, figure: Figure, rows: pd.DataFrame) -> list[Stated]:
@@ -51,8 +58,10 @@ def block(
     full: bool = False,
     chosen: Mapping[str, str] | None = None,
     several: Sequence[Stated] = (),
+    title: str = "",
 ) -> str:
-    """The citation of a figure whose rows are these. several: its findings."""
+    """The citation of a figure whose rows are these. several: its findings. title: said above its table, else its question."""
+    title = title or figure.question
     rerun = f"tramplab run {study.NAME}"
     if several and not full and not chosen:
         return rendered.of_several(figure.id, several, figure.limits_of(" ".join(s.says for s in several)), rerun)
@@ -64,12 +73,12 @@ def block(
     text = (fitted_table if figure.measured else text_table)(table, split="isa")
     if not full:
         limits = figure.limits_of(text) if not chosen else replace(figure, hypothetical=False).limits_of(text)
-        return cite.citation(figure.id, figure.question, text, limits, rerun)
+        return cite.citation(figure.id, title, text, limits, rerun)
     body = f"{cite.wrapped(answer)}\n\n{text}" if answer else text
     source = SOURCES[figure.source]
     whose = "" if source in figure.limits else f"{source}."
     limits = " ".join(filter(None, (figure.limits, whose, marks(figure.hypothetical, body))))
-    return cite.citation(figure.id, figure.question, body, limits, rerun, full=True)
+    return cite.citation(figure.id, title, body, limits, rerun, full=True)
 
 
 def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from ..classes import FIGURE, OWN
 from ..estimates import beneath
 from ..findings import findings, rendered
 from ..table import text_table
-from .citation import block, stated
+from .citation import block, stated, titled
 from .figure import Figure, Study, find
 from .files import Files
 from .fitted import fitted_table
@@ -70,16 +70,17 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     drawing = figure.chart(frame) if figure.chart else None
     behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
-    text = f"{figure.question}\n\n{said}{table}"
+    title = titled(study, figure, rows)
+    text = f"{title}\n\n{said}{table}"
     for part in filter(None, (body, behind)):
         text += f"\n{part.text.rstrip()}\n"
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
     found = [rendered.below(one) for one in several if one.finding not in above]
     text += "".join(f"\n{paragraph}" for _, paragraph in found)
-    citation = block(study, figure, frame, several=several)
+    citation = block(study, figure, frame, several=several, title=title)
     files = Files(figure_id)
-    parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
+    parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(title)}</p>']
     if answer:
         parts.append(f'<p class="tl-answer">{html.escape(answer)}</p>')
     if drawing:
@@ -89,7 +90,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     parts += [paragraph for paragraph, _ in found]
     if not isinstance(body, Grid):  # which is the table, in cells
         unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
-        pre = f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre>'
+        pre = f'<pre tabindex="0" aria-label="{html.escape(title)}">{html.escape(table)}</pre>'
         parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
     elif below:
         parts.append(f'<p class="tl-links">{html.escape(" ".join(below.split()))}</p>')

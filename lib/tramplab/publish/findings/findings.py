@@ -47,6 +47,9 @@ def _words(least: int, most: int, what: str) -> Meta:
     return Meta(pattern=rf"^\s*(\S+\s+){{{least - 1},{most - 1}}}\S+\s*$", description=f"{what} has at most {most} words")
 
 
+_FigureId = Annotated[str, Meta(pattern="^fig-[a-z0-9-]+$", description="a figure's id begins with fig-")]
+
+
 class Finding(Entry, frozen=True, kw_only=True):
     """Something that the runs show, in an author's words.
 
@@ -66,7 +69,7 @@ class Finding(Entry, frozen=True, kw_only=True):
 
     id: Unsaid = ""
     argument: Unsaid = ""
-    figure: Annotated[str, Meta(pattern="^fig-[a-z0-9-]+$", description="a figure's id begins with fig-")]
+    figure: _FigureId
     says: Annotated[str, _words(4, 45, "a finding")]
     holds: Annotated[tuple[Text, ...], Meta(min_length=1)]
     because: Annotated[str, _words(3, 60, "a reason")]
@@ -95,6 +98,21 @@ class Finding(Entry, frozen=True, kw_only=True):
         return " ".join(filter(None, parts))
 
 
+class Title(Entry, frozen=True, kw_only=True):
+    """What a figure is headed with: what one sees in it, in a line.
+
+    says: the line, with {names} of numbers of the figure's study.
+    holds: the guards, all of which must be true.
+    """
+
+    says: Annotated[str, _words(3, 12, "a title")]
+    holds: Annotated[tuple[Text, ...], Meta(min_length=1)]
+
+    def filled(self, numbers: Mapping[str, object]) -> str:
+        """The line with the numbers of a run; "" where a guard is not so."""
+        return "" if guard.failures(self.holds, numbers) else _filled(" ".join(self.says.split()), "number of a title", numbers)
+
+
 @dataclass(frozen=True)
 class Stated:
     """A finding with the numbers of a run. says, because: its texts. problem: what of its guards is not so, "" if all are."""
@@ -107,10 +125,11 @@ class Stated:
 
 @dataclass(frozen=True)
 class Argument:
-    """A file of findings. in_short: page -> what it says at its top, in order."""
+    """A file of findings. in_short: page -> what it says at its top, in order. titles: figure -> what it is headed with."""
 
     findings: dict[str, Finding]
     in_short: dict[str, tuple[Finding, ...]]
+    titles: dict[str, Title]
 
 
 #: Short, so that a link to it fits into a line of a mail.
@@ -124,9 +143,10 @@ _Id = Annotated[
 
 
 class _File(Entry, frozen=True):
-    """A file of findings. in_short: page -> what it says in short, in this order."""
+    """A file of findings. in_short: page -> what it says in short, in this order. titles: figure -> what it is headed with."""
 
     findings: Annotated[dict[_Id, Finding], Meta(min_length=1)]
+    titles: dict[_FigureId, Title] = field(default_factory=dict)
     in_short: dict[str, Annotated[tuple[str, ...], Meta(min_length=2, max_length=6)]] = field(default_factory=dict)
 
 
@@ -148,7 +168,7 @@ def read_file(name: str) -> Argument:
     def listed(keys: tuple[str, ...]) -> tuple[Finding, ...]:
         return tuple(of_name(f"finding of {name}", key, found) for key in keys)
 
-    return Argument(found, {page: listed(keys) for page, keys in file.in_short.items()})
+    return Argument(found, {page: listed(keys) for page, keys in file.in_short.items()}, file.titles)
 
 
 def read() -> dict[str, Finding]:
@@ -171,6 +191,16 @@ def in_short(page: str) -> list[Finding]:
     """What a page such as book/kretprobe says in short, in order; nothing where no file has it."""
     name = page.rpartition("/")[2]
     return [finding for one in _arguments().values() for finding in one.in_short.get(name, ())]
+
+
+def titles() -> dict[str, Title]:
+    """What figures are headed with, by their ids; raises TramplabError for a figure that two files have."""
+    found: dict[str, Title] = {}
+    for argument, one in _arguments().items():
+        if twice := found.keys() & one.titles.keys():
+            raise TramplabError(f"{FOLDER}/{argument}.yml: another file has a title for {min(twice)}, too.")
+        found |= one.titles
+    return found
 
 
 def page_of(figure_id: str) -> str:
