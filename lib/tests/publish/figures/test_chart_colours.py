@@ -96,12 +96,23 @@ def distance(a: str, b: str, sight: str) -> float:
     return sum((p - q) ** 2 for p, q in zip(lab(a, sight), lab(b, sight), strict=True)) ** 0.5
 
 
+GROUPS = {
+    "series": [f"series-{n}" for n in range(1, 7)],
+    "kinds": [f"kind-{n}" for n in range(1, 6)],
+    "meanings": ["right", "wrong", "noticed", "one", "two"],
+    "parts": ["site", "trampoline", "core", "probe", "guards", "exception", "callback"],
+    "parts of an fprobe": ["trampoline", "core", "probe", "graph", "hook", "exception"],
+    "parts of the text": ["kretprobe", "hook", "probe", "graph", "kind-1"],
+}
+
+
 @pytest.mark.parametrize("sight", SIGHTS)
 @pytest.mark.parametrize("page", ["light", "dark"])
-@pytest.mark.parametrize("group", ["series", "state"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_colours_differ_for_every_eye(group, page, sight):
-    colours = [declared()[page][f"--tl-{group}-{n}"] for n in range(1, 7)]
-    assert min(distance(a, b, sight) for a, b in itertools.combinations(colours, 2)) > 15
+    colours = [declared()[page][f"--tl-{name}"] for name in GROUPS[group]]
+    least = 15 if "parts" not in group else 10
+    assert min(distance(a, b, sight) for a, b in itertools.combinations(colours, 2)) > least
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
@@ -112,9 +123,9 @@ def test_the_ramp_leaves_the_page_step_by_step(page, direction, sight):
 
 
 def test_no_two_parts_of_a_bar_have_the_same_colour():
-    """Components have their own; up to five other parts get colours that differ; more are refused."""
-    for parts in (["a", "b"], ["a", "b", "c", "d", "e"], ["site", "core", "a"]):
+    """Parts of a call have their own; up to five other things get colours that differ; more are refused."""
+    for parts in (["a", "b"], ["a", "b", "c", "d", "e"], ["site", "core", *"abcde"]):
         assert len({theme.colour(part, parts) for part in parts}) == len(parts)
-    for parts in (list("abcdef"), ["site", *"abcd"]):
+    for parts in (list("abcdef"), ["fprobe", "fprobe, return hook"]):
         with pytest.raises(TramplabError, match="draw fewer parts"):
-            theme.colour("a", parts)
+            theme.colour(parts[0], parts)

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from support.publish.charts import (
-    FATES,
     ISAS,
+    LETTERS,
     LIFE,
+    MEANINGS,
     STEPS,
     Seen,
     bar_rows,
@@ -54,7 +55,9 @@ def test_bars_end_in_their_total(layout):
 
 def test_the_colours_of_components_are_their_own_and_others_get_spare_ones():
     drawing = stacked_bars("instructions")(bar_rows())
-    assert {mark.get("fill") for mark in marks(drawing.svg(), "bar")} == set(chart.COLOURS.values())
+    parts = ("site", "trampoline", "core", "callback", "function")
+    assert {mark.get("fill") for mark in marks(drawing.svg(), "bar")} == {chart.COLOURS[part] for part in parts}
+    assert chart.colour("site, trampoline", ["site, trampoline"]) == chart.colour("trampoline", ["trampoline"])
     colours = [chart.colour(part, ["site", "fix-up", "retry"]) for part in ("site", "fix-up", "retry")]
     assert len(set(colours)) == 3 and not set(colours[1:]) & set(chart.COLOURS.values())
 
@@ -284,27 +287,61 @@ def test_names_of_columns_are_written_upright_where_they_do_not_fit():
 
 
 @both_layouts
-def test_letters_stand_in_their_cells_and_are_explained_above(layout):
+def test_cells_have_the_ground_of_what_they_mean_and_a_letter_where_two_words_have_the_same(layout):
     svg, rows = picture("heat, letters", layout), fate_rows()
     printed = texts(svg)
+    used = list(dict.fromkeys(rows["fate"]))
+    lettered = [fate for fate in used if MEANINGS[fate] == theme.WRONG]
     for mark in marks(svg, "letter"):
         left, top, right, bottom = mark.rectangle()
-        said = mark.get("aria-label").split("; ")[-1]
-        (letter,) = [t.text for t in printed if left < t.x < right and top < t.y < bottom]
-        assert letter == FATES[said.removeprefix("fate: ")]
-    used = list(dict.fromkeys(rows["fate"]))
-    explained = [t.text for t in printed if " = " in t.text]
-    assert sorted(explained) == sorted(f"{FATES[fate]} = {fate}" for fate in used)
-    assert max(t.y for t in printed if " = " in t.text) < min(mark.rectangle()[1] for mark in marks(svg, "letter"))
-    assert len({mark.get("fill") for mark in marks(svg, "letter")}) == len(used)
+        said = mark.get("aria-label").split("; ")[-1].removeprefix("fate: ")
+        inside = [t.text for t in printed if left < t.x < right and top < t.y < bottom]
+        assert inside == ([LETTERS[said]] if said in lettered else [])
+        assert (mark.get("fill") or "transparent") == re.sub(r"var\([^#]*(#\w+)\)", r"\1", theme.MEANINGS[MEANINGS[said]][0])
+    explained = {f"{LETTERS[fate]} = {fate}" if fate in lettered else fate for fate in used}
+    heads = [t for t in printed if t.text in explained]
+    assert {t.text for t in heads} == explained and len(lettered) == 2
+    assert max(t.y for t in heads) < min(mark.rectangle()[1] for mark in marks(svg, "letter"))
     names = Counter(t.text for t in printed)
     assert names["rax"] == names["x9"] == names["t0"] == 1, "a panel has its own rows"
     assert names[heat.MISSING] == (rows["isa"] == "riscv64").sum() / 3, "a hook that an ISA lacks"
 
 
-def test_a_word_without_a_letter_is_refused():
-    with pytest.raises(TramplabError, match="no letter stands for 'gone'; add it to letters="):
-        heat_map("fate", "register", "hook", letters=FATES)(fate_rows().assign(fate="gone"))
+@pytest.mark.parametrize(
+    ("meanings", "letters", "complaint"),
+    [
+        ({**MEANINGS, "kept": theme.RIGHT}, {}, "words of one meaning need different letters; add them to letters="),
+        ({"kept": theme.NOTHING}, LETTERS, "nothing is said of what 'restored', .* means; add it to meanings="),
+    ],
+)
+def test_words_without_a_meaning_or_a_letter_are_refused(meanings, letters, complaint):
+    with pytest.raises(TramplabError, match=complaint):
+        heat_map("fate", "register", "hook", meanings=meanings, letters=letters)(fate_rows())
+
+
+# -- what no kernel has
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        (stacked_bars("instructions"), "bar"),
+        (lines("instructions", "callbacks"), "point"),
+        (heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS), "letter"),
+        (waterfall("instructions", step="change"), "step"),
+    ],
+)
+def test_marks_of_what_no_kernel_has_are_hollow_and_say_so(kind, role):
+    frame = {"bar": bar_rows, "point": line_rows, "letter": fate_rows, "step": change_rows}[role]()
+    name = "change" if role == "step" else "hook"
+    assert "Hollow" not in kind(frame).svg()
+    one = frame[name].iloc[0]
+    frame[name] = frame[name].replace(one, f"{one} *")
+    svg = kind(frame).svg()
+    for mark in marks(svg, role):
+        assert (mark.get("fill-opacity") == "0.25") == (f"{one} (hypothetical)" in mark.get("aria-label"))
+    assert [t.text for t in texts(svg)].count("Hollow: hypothetical, no kernel has it.") == 1
+    assert not any("*" in t.text or "(hypothetical)" in t.text for t in texts(svg))
 
 
 # -- state strips
@@ -363,16 +400,18 @@ def test_a_label_for_which_there_is_no_room_at_all_has_a_letter(layout):
     assert letters == {"b": "a" * 60}
 
 
-def test_states_keep_their_colour_in_every_chart_that_is_given_the_same_list():
-    def colours(rows, **options):
-        made = state_strip(**options)(rows)
-        return {m.get("aria-label").rpartition(": ")[2]: m.get("fill") for m in marks(made.svg(), "state")}
+def test_a_block_stands_out_where_its_lane_changes_or_has_the_ground_of_its_meaning():
+    def grounds(drawing):
+        return {tuple(m.get("aria-label").split("; ")[1:3]): m.get("fill") for m in marks(drawing.svg(), "state")}
 
-    rows, late = strip_rows(), strip_rows()[lambda frame: frame["lane"] == "count"]
-    names = ("0", "1", "2")
-    assert colours(late, states=names) == {k: v for k, v in colours(rows, states=names).items() if k in names}
-    assert colours(late) != {k: v for k, v in colours(rows).items() if k in names}  # without the list, the first wins
-    assert colours(rows, quiet=("0",))["0"] == "#ececec"
+    rows = strip_rows()
+    changed = grounds(state_strip()(rows))
+    for lane, states in LIFE.items():
+        for i, step in enumerate(STEPS):
+            assert (changed[step, lane] == "#a9cbe6") == (i > 0 and states[i - 1] != states[i]), (step, lane)
+    meanings = dict.fromkeys(rows["state"], theme.PLAIN) | {"nothing": theme.NOTICED}
+    for (step, lane), ground in grounds(state_strip(meanings=meanings)(rows)).items():
+        assert (ground == "#f2b83a") == (LIFE[lane][STEPS.index(step)] == "nothing")
 
 
 # -- waterfalls
@@ -394,4 +433,4 @@ def test_changes_lead_from_the_first_total_to_their_sum(layout):
         # from where to where on the axis: a falling bar ends at its left
         ways = [(m.rectangle()[0], m.rectangle()[2])[:: 1 if v >= 0 else -1] for m, v in zip(bars, values, strict=True)]
         assert all(abs(end - start) < 1 for (_, end), (start, _) in itertools.pairwise(ways))
-        assert [m.get("fill-opacity") == "0" for m in bars] == [v < 0 for v in values]  # falling bars are hollow
+        assert [m.get("fill") == "#0072b2" for m in bars] == [v < 0 for v in values]  # falling bars have a colour of their own

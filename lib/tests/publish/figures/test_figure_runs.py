@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from support.publish.charts import FATES, fate_rows
+from support.publish.charts import LETTERS, MEANINGS, fate_rows
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import heat_map
 from tramplab.publish.figures.figure import Figure
@@ -53,12 +53,12 @@ def test_a_figure_shows_what_is_behind_its_chart():
 
 
 def linked(rows):
-    return heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",), link="run")(rows)
+    return heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS, link="run")(rows)
 
 
 def test_cells_say_where_they_lead_and_look_the_same():
     rows = fate_rows().assign(run=lambda frame: ["run-x" if fate == "restored" else "" for fate in frame["fate"]])
-    plain, made = heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",))(rows), linked(rows)
+    plain, made = heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS)(rows), linked(rows)
     assert [row.pop("leads") for row in made.rows] == rows["run"].tolist()
     assert (made.rows, made.wide, made.narrow) == (plain.rows, plain.wide, plain.narrow)
 

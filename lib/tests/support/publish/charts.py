@@ -13,7 +13,18 @@ import pytest
 from altair.vegalite.v6.schema import load_schema
 
 from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import dumbbell, flame, heat_map, lines, scatter, stacked_bars, state_strip, steps, waterfall
+from tramplab.publish.figures.chart import (
+    dumbbell,
+    flame,
+    heat_map,
+    lines,
+    scatter,
+    stacked_bars,
+    state_strip,
+    steps,
+    theme,
+    waterfall,
+)
 
 ISAS = ("x86_64", "arm64", "riscv64")
 LAYOUTS = ("wide", "narrow")
@@ -76,18 +87,25 @@ def release_rows() -> pd.DataFrame:
     )
 
 
-FATES = {"restored": "R", "kept": "K", "lost to the callback": "C", "lost to the hook": "H", "never met": "N"}
+LETTERS = {"restored": "R", "kept": "K", "lost to the callback": "C", "lost to the hook": "H", "never met": "N"}
+MEANINGS = {
+    "restored": theme.RIGHT,
+    "kept": theme.NOTHING,
+    "lost to the callback": theme.WRONG,
+    "lost to the hook": theme.WRONG,
+    "never met": theme.NOTICED,
+}
 
 
 def fate_rows() -> pd.DataFrame:
-    """Registers of their own in every panel; riscv64 lacks a hook, and no cell has the last of FATES."""
+    """Registers of their own in every panel; riscv64 lacks a hook, and no cell has the last of LETTERS."""
     registers = {
         "x86_64": ("rdi rsi", "rax", "r10 r11"),
         "arm64": ("x0-x7", "x9"),
         "riscv64": ("a0-a7", "t0", "s0-s11"),
     }
     return pd.DataFrame(
-        {"isa": isa, "register": register, "hook": hook, "fate": list(FATES)[(i + j) % 4]}
+        {"isa": isa, "register": register, "hook": hook, "fate": list(LETTERS)[(i + j) % 4]}
         for isa, names in registers.items()
         for i, register in enumerate(names)
         for j, hook in enumerate(("ops", "ops-regs", "direct", "direct+ops"))
@@ -176,12 +194,12 @@ EXAMPLES = {
     "lines, log": lambda: lines("instructions", over="callbacks", shared=False, log="xy")(line_rows()),
     "heat": lambda: heat_map("loads", rows="hook", columns="release")(heat_rows()),
     "heat, rows": lambda: heat_map("loads", per_row=True)(heat_rows()),
-    "heat, letters": lambda: heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",))(fate_rows()),
+    "heat, letters": lambda: heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS)(fate_rows()),
     "pairs": lambda: scatter("predicted", "measured", "case", "core", "least", "most")(pair_rows()),
     "flame": lambda: flame("instructions", mispredicted="missed", facet="isa")(flame_rows()),
     "steps": lambda: steps("instructions", since="CALL_OPS")(release_rows()),
     "dumbbells": lambda: dumbbell("predicted", "case", "core", "least", "most")(dumbbell_rows()),
-    "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
+    "strip": lambda: state_strip()(strip_rows()),
     "waterfall": lambda: waterfall("instructions", step="change")(change_rows()),
 }
 # By role: what a mark is called by, and what its value is called.

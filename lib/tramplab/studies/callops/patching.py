@@ -6,7 +6,7 @@ import pandas as pd
 
 from ...isa import ISAS
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import HYPOTHETICAL, isa_name, listed
 from ...races import explore
@@ -23,6 +23,7 @@ TITLE = "Patching schemes under every interleaving"
 UNITS = {"steps": "shortest", "states": "visited", "transitions": "visited"}
 #: What a schedule ends with -> its letter; the words are those of races/model/verdicts.py.
 LETTERS = {SAFE: "s", TARGET: "T", TORN: "M", PAIR: "P", FREED: "F", LATE: "L", MISSED: "N", STATE: "R"}
+MEANINGS = {SAFE: theme.RIGHT, **dict.fromkeys((TARGET, TORN, PAIR, FREED, LATE, MISSED, STATE), theme.WRONG)}
 #: Scheme -> what it is called where a reader meets it, beside its ISA.
 LABELS = {
     "arm64-bl": "BL or NOP",
@@ -173,7 +174,7 @@ FIGURES = (
     Figure(
         "fig-patching",
         "Which patching schemes are safe, whatever threads are in the middle of?",
-        chart=lambda frame: heat_map("outcome", rows="scheme", columns="fetch", letters=LETTERS)(drawn(frame)),
+        chart=lambda frame: heat_map("outcome", rows="scheme", columns="fetch", meanings=MEANINGS, letters=LETTERS)(drawn(frame)),
         table=table,
         alt="A panel per ISA: for each scheme, and for each model of what a CPU may fetch, a letter: s where every interleaving of "
         "three threads with the patcher's steps is safe, else the property that the shortest bad one violates.",

@@ -12,7 +12,7 @@ from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ...returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
@@ -21,7 +21,7 @@ from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build
 
 NAME = "return_features"
 TITLE = "What a probe on function returns can tell and do"
-LETTERS = {YES: "y", PART: "p", NO: "n", REFUSED: "R", HARMS: "H"}
+MEANINGS = {YES: theme.RIGHT, PART: theme.ONE, NO: theme.PLAIN, REFUSED: theme.NOTHING, HARMS: theme.WRONG}
 #: Where a kretprobe keeps what its calls take, as the chart tells them apart.
 OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
 #: The chart's columns, in order; of each the newest kernel that has it.
@@ -226,7 +226,7 @@ FIGURES = (
     Figure(
         "fig-return-features",
         "What can each tell and do?",
-        chart=lambda frame: heat_map("outcome", "feature", "shown", letters=LETTERS, quiet=(NO,))(drawn(frame)),
+        chart=lambda frame: heat_map("outcome", "feature", "shown", meanings=MEANINGS)(drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA with a row per feature and a column per mechanism. Both kinds of kretprobes are alike; the graph "

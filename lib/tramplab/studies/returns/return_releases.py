@@ -55,11 +55,6 @@ LANES = (
     Lane(FPROBE, "rethook", lambda f: _fprobe(f) if f["fprobe"] else NONE),
     Lane(FEXIT, "direct", lambda f: "direct call" if f["direct"] else NONE),
 )
-#: In the order in which the chart gives them its six colours: what is an exception has the same, and no line has one twice.
-STATES = (
-    *("trampoline", "exception", "own list", "return hook", "direct call", "graph tracer"),
-    *("ftrace", "breakpoint", "freelist", "objpool"),
-)
 #: What keeps a kretprobe's calls -> as a sentence has it.
 KEPT = {"own list": "with a list of their own", "return hook": "on return hooks"}
 
@@ -290,7 +285,7 @@ FIGURES = (
     Figure(
         "fig-return-releases",
         "Since which release could something else replace a kretprobe?",
-        chart=lambda frame: state_strip(lane="what", states=STATES, quiet=(NONE,))(drawn(frame)),
+        chart=lambda frame: state_strip(lane="what")(drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA with bands over the releases: how a kretprobe is entered, where its instances are, what its pool is "

@@ -9,7 +9,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ...sparsity.consumers.consumers import CONSUMERS
@@ -27,12 +27,13 @@ OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", LATEST)
 #: The release under development when p2 was said.
 SAID = "v6.5"
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
+MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_ASKED: theme.NOTHING}
 ENTRY, ALL, BREAKPOINT = "ftrace_caller", "ftrace_regs_caller", "breakpoint"
 MODE, CHAIN = "user-mode", "callchain"
 _ARGUMENT = "argument"
 #: The chart of what is read has one word for a cell.
 READS, NOT_READ = "reads", "does not"
-CROSSES = {READS: "x", NOT_READ: "-"}
+READING = {READS: theme.ONE, NOT_READ: theme.NOTHING}
 #: The fields for flags and mode.
 STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)}
 
@@ -252,7 +253,7 @@ FIGURES = (
     Figure(
         "fig-register-consumers",
         "Who concludes what from which registers?",
-        chart=lambda frame: heat_map("outcome", "consumer", "view", letters=LETTERS, quiet=(NOT_ASKED,), link="run")(shown(frame)),
+        chart=lambda frame: heat_map("outcome", "consumer", "view", meanings=MEANINGS, letters=LETTERS, link="run")(shown(frame)),
         behind=lambda frame: consumer_runs.runs(shown(frame)),
         table=table,
         answer=answer,
@@ -263,7 +264,7 @@ FIGURES = (
     Figure(
         "fig-register-reads",
         "Which fields does a conclusion rest on?",
-        chart=lambda frame: heat_map("read", "fields", "consumer", letters=CROSSES, quiet=(NOT_READ,))(reads(frame)),
+        chart=lambda frame: heat_map("read", "fields", "consumer", meanings=READING)(reads(frame)),
         table=lambda frame: reads(frame).query("read == @READS").drop(columns="read").reset_index(drop=True),
         answer=answer_reads,
         alt="A panel per ISA: fields of a pt_regs down the side, those that are read alike together, consumers across, and a cross "

@@ -9,7 +9,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ...sparsity.consumers.matrix import view_frame
@@ -28,6 +28,14 @@ UNITS = {"size": "B"}
 #: A register that a structure has no slot for.
 ABSENT = "no slot"
 LETTERS = {TRUE: "T", DERIVED: "D", CONSTANT: "C", GARBAGE: "G", OUTSIDE: "O", ABSENT: "-"}
+MEANINGS = {
+    TRUE: theme.RIGHT,
+    DERIVED: theme.ONE,
+    CONSTANT: theme.TWO,
+    GARBAGE: theme.WRONG,
+    OUTSIDE: theme.PLAIN,
+    ABSENT: theme.NOTHING,
+}
 ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handler"
 
 
@@ -177,10 +185,10 @@ FIGURES = (
     Figure(
         "fig-register-frames",
         "Which registers does each provider pass?",
-        chart=lambda frame: heat_map("kind", "registers", "provider", letters=LETTERS, quiet=(ABSENT,))(grouped(frame)),
+        chart=lambda frame: heat_map("kind", "registers", "provider", meanings=MEANINGS)(grouped(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: registers down the side, the providers of a register structure across, and in every cell a letter "
+        alt="A panel per ISA: registers down the side, the providers of a register structure across, and in every cell a colour "
         "for what the structure holds of the register. The table counts the slots, with those that are no register's.",
         limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "
         "and two contents of the stack below, each with each.",

@@ -7,7 +7,7 @@ import pandas as pd
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed
 from ...sparsity.consumers.matrix import GARBAGE
@@ -22,6 +22,7 @@ TITLE = "What a stack walk finds from the registers it is given"
 #: All functions; the traced function without its caller; none; the old content of the stack decides.
 EVERYBODY, FUNCTION, NOBODY, CHANCE = "all", "without the caller", "nobody", "by chance"
 LETTERS = {EVERYBODY: "a", FUNCTION: "f", NOBODY: "N", CHANCE: "G"}
+MEANINGS = {EVERYBODY: theme.RIGHT, FUNCTION: theme.WRONG, NOBODY: theme.NOTICED, CHANCE: theme.WRONG}
 
 
 @once
@@ -121,7 +122,7 @@ FIGURES = (
     Figure(
         "fig-register-walks",
         "What does a stack walk find from the registers?",
-        chart=lambda frame: heat_map("outcome", "view", "release", letters=LETTERS)(frame),
+        chart=lambda frame: heat_map("outcome", "view", "release", meanings=MEANINGS, letters=LETTERS)(frame),
         table=table,
         answer=answer,
         alt="A panel per ISA: structures down the side, releases across, and in every cell a letter for what the walk finds of "

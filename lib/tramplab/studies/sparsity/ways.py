@@ -11,7 +11,7 @@ from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
-from ...publish.figures.chart import heat_map, stacked_bars
+from ...publish.figures.chart import heat_map, stacked_bars, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
 from ...sparsity.consumers.matrix import GARBAGE, RIGHT, WRONG
@@ -30,6 +30,7 @@ SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
 #: The consumers in a kprobe_multi program that reads its arguments and takes a stack trace.
 WANTED = ("argument", "user-mode", "callchain")
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
+MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, LACKING: theme.NOTICED}
 #: Consumers in as few letters as a column has.
 SHORT = {
     "user-mode": "mode",
@@ -275,7 +276,7 @@ FIGURES = (
         "fig-ways-served",
         "Which consumers does each way not serve?",
         rows=lambda _: served(),
-        chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", letters=LETTERS, abreast=1)(
+        chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", meanings=MEANINGS, letters=LETTERS, abreast=1)(
             named(frame, "way").assign(consumer=frame["consumer"].map(SHORT))
         ),
         table=letters,

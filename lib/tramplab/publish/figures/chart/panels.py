@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,19 +11,27 @@ import pandas as pd
 from altair.utils.schemapi import debug_mode
 
 from ....base.errors import TramplabError
+from ...phrases import MARK
 from ...table import require_columns, require_unique
 from .drawing import Drawing
-from .text import fit, longest_piece, width
-from .theme import CHARACTER, LINE, NARROW, WIDE, configuration
+from .text import HYPOTHETICAL, fit, longest_piece, printed, width
+from .theme import CHARACTER, FONT, HOLLOW, LINE, NARROW, WIDE, configuration
 
 ROWS = alt.NamedData(name="rows")  # specs name their data; the rows are added once, where a chart is drawn
 GAP = 16  # pixels between panels side by side
 PADDING = {"left": 0, "top": 2, "right": 12, "bottom": 2}  # pixels; a reader's font may be wider than was measured
+#: What a chart says below, where a mark is hollow.
+NOTE = "Hollow: hypothetical, no kernel has it."
+_MARKED = re.compile(rf"[{MARK[0]}\xa0]{re.escape(MARK[1:])}")
+#: A name on an axis or in a legend, as charts print it.
+PRINTED = f"replace(datum.label, {HYPOTHETICAL!r}, '')"
 Names = str | tuple[str, ...]  # a column, or several whose values name a thing together
 
 
 def tidy(frame: pd.DataFrame, value: str, **keys: Names) -> pd.DataFrame:
     """The columns that `keys` names, as text under the names a spec uses, and the column `value` under that name.
+
+    Names with the mark of what no kernel has say so in words instead; where there are such, `hollow` tells which rows have one.
 
     Raises TramplabError if a column is missing, if the keys do not tell all rows apart (a mark of their sum would show
     a number that is in no row), or if there are no rows.
@@ -33,8 +42,23 @@ def tidy(frame: pd.DataFrame, value: str, **keys: Names) -> pd.DataFrame:
     require_unique(frame, used)
     if frame.empty:
         raise TramplabError("there are no rows to draw; ask for more, or leave the chart out.")
-    data = {key: frame[names].astype(str).agg(" ".join, axis="columns") for key, names in columns.items()}
-    return pd.DataFrame({**data, "value": frame[value]}).reset_index(drop=True)
+    texts = {key: frame[names].astype(str).agg(" ".join, axis="columns") for key, names in columns.items()}
+    data = pd.DataFrame({key: text.str.replace(_MARKED, HYPOTHETICAL, regex=True) for key, text in texts.items()})
+    hollow = data.apply(lambda text: text.str.contains(HYPOTHETICAL, regex=False)).any(axis=1)
+    if hollow.any():
+        data["hollow"] = hollow
+    return data.assign(value=frame[value]).reset_index(drop=True)
+
+
+def hollow(data: pd.DataFrame, field: str, scale: alt.Scale) -> dict[str, Any]:
+    """How marks of what no kernel has differ: an outline in the colour of their `field`, and a faint ground."""
+    if "hollow" not in data:
+        return {}
+    return {
+        "fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1)),
+        "stroke": alt.Stroke(field, scale=scale, legend=None),
+        "strokeWidth": alt.condition("datum.hollow", alt.value(1.5), alt.value(0)),
+    }
 
 
 def numbers(frame: pd.DataFrame, column: str, missing: bool = False) -> list:
@@ -103,7 +127,8 @@ def side(labels: bool, pixels: float) -> dict:
 def above(names: list[str], pixels: float) -> tuple[dict[str, list[str]], dict]:
     """Lines and options for names above columns of so many pixels; written from below if a piece is too long."""
     if max(map(longest_piece, names)) * CHARACTER > pixels:
-        return {name: [name] for name in names}, {"labelAngle": -90, "labelOverlap": False, "minExtent": max(map(width, names)) + 4}
+        options = {"labelAngle": -90, "labelOverlap": False, "minExtent": max(map(width, names)) + 4}
+        return {name: [printed(name)] for name in names}, options
     return {name: fit(name, int(pixels // CHARACTER)) for name in names}, {"labelAngle": 0}
 
 
@@ -132,8 +157,10 @@ def key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
 
 
 def abreast(pixels: float, panels: int, least: float, most: int) -> int:
-    """How many panels of at least `least` pixels stand side by side in so many; never fewer than one."""
-    return max(1, min(most, panels, int((pixels + GAP) // (least + GAP))))
+    """How many panels of at least `least` pixels stand side by side in so many: one at least, and not so that one is left alone
+    below others."""
+    room = max(1, min(most, panels, int((pixels + GAP) // (least + GAP))))
+    return next(count for count in range(room, 0, -1) if panels % count != 1 or count == 1)
 
 
 def layers(*parts: alt.Chart | dict, **properties: Any) -> dict:
@@ -172,5 +199,7 @@ def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) 
     """A drawing of the rows; `layout(pixels, narrow)` makes the spec of one layout, so many pixels wide."""
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     margins = PADDING["left"] + PADDING["right"]
+    note = {"title": {"text": NOTE, "orient": "bottom", "fontSize": FONT, "fontWeight": "normal"}} if "hollow" in data else {}
     with debug_mode(False):  # nothing is held against the schema here, which takes longer than all the rest: tests do that
-        return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)
+        wide, narrow = (layout(pixels - margins, pixels == NARROW) | note for pixels in (WIDE, NARROW))
+    return Drawing(rows, wide, narrow, role)

@@ -7,7 +7,8 @@ import pandas as pd
 
 from ....base.errors import TramplabError
 from . import panels
-from .theme import CHARACTER, SERIES
+from .text import width
+from .theme import SERIES
 
 
 def told_apart(data: pd.DataFrame, what: str = "series") -> list[str]:
@@ -41,15 +42,16 @@ def style(names: list[str], part: int) -> alt.Scale:
 
 def legend(names: list[str], pixels: int, **options: Any) -> alt.Legend:
     """A legend above the panels, as many names in a line as so many pixels have room for."""
-    fit = max(1, int(pixels // (max(map(len, names)) * CHARACTER + 24)))
-    return alt.Legend(orient="top", columns=min(len(names), fit), **options)
+    fit = max(1, int(pixels // (max(map(width, names)) + 24)))
+    return alt.Legend(orient="top", columns=min(len(names), fit), labelExpr=panels.PRINTED, **options)
 
 
 def marks(
-    names: list[str], x: alt.X, y: alt.Y, panel: str, role: str, title: str, over: alt.Tooltip, size: int, **line: Any
+    data: pd.DataFrame, x: alt.X, y: alt.Y, panel: str, role: str, title: str, over: alt.Tooltip, size: int, **line: Any
 ) -> tuple[alt.Chart, ...]:
     """The lines of one panel, and a point of so many square pixels for every row, read out as `role`; over: what a point's number
     is at; line: options of the lines."""
+    names = panels.order(data["series"])
     base = (
         alt.Chart()
         .transform_filter(panels.only(panel))
@@ -60,6 +62,7 @@ def marks(
     said = panels.mark(role, title, "panel", "series", str(over.shorthand).partition(":")[0])
     points = base.mark_point(filled=True, opacity=1, size=size, **said).encode(
         shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
+        **panels.hollow(data, "series:N", style(names, 0)),
         tooltip=[alt.Tooltip("series:N", title="line"), over, alt.Tooltip("value:Q", title=title)],
     )
     return lines, points

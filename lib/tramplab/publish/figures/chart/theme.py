@@ -8,20 +8,46 @@ import altair as alt
 
 from ....base.errors import TramplabError
 
-# Okabe-Ito, told apart by colour-blind readers; `function` is grey because it is no part of a hook's cost.
+#: The parts of a call, in one colour through the whole book: near Okabe-Ito, told apart by colour-blind readers. `function` is
+#: grey because it is no part of a hook's cost.
 COLOURS = {
     "site": "#d55e00",
     "trampoline": "#0072b2",
     "core": "#009e73",
     "callback": "#cc79a7",
     "function": "#8c8c8c",
+    "probe": "#e69f00",
+    "guards": "#f0e442",
+    "exception": "#3b3b3b",
+    "hook": "#56b4e9",
+    "graph": "#47207a",
+    "kretprobe": "#8c4b1f",
+    "copying": "#b2df8a",
 }
-# What the kernel's C code does beyond ftrace's dispatch, in charts that tell it apart from `core`.
-CORE_COLOURS = {"probe": "#e69f00", "guards": "#f0e442", "exception": "#3b3b3b"}
-SPARE_COLOURS = ["#e69f00", "#56b4e9", "#f0e442"]  # for components that are not in the list above
+#: What charts call such a part, where they tell it apart further or name what is in it.
+_PARTS = {
+    "site, trampoline": "trampoline",
+    "trampolines": "trampoline",
+    "ftrace's trampoline": "trampoline",
+    "list function": "core",
+    "C code": "core",
+    "fprobe": "probe",
+    "fprobe, return hook": "probe",
+    "probe, guards": "probe",
+    "kretprobe, fprobe": "probe",
+    "return hook": "hook",
+    "return trampoline": "hook",
+    "the hook's": "hook",
+    "graph tracer": "graph",
+    "handler, program": "callback",
+    "stub": "callback",
+    "shim": "callback",
+    "direct call's trampoline": "callback",
+    "the function's": "function",
+}
 
-WIDE, NARROW = 670, 340  # pixels: the text column of the book on a desktop, and on a 390 pixel phone
-FONT, LINE, CHARACTER = 11, 13, 6.6  # pixels: the text, a line of it, a character of it in a wide font
+WIDE, NARROW = 760, 340  # pixels: the text column of the book on a desktop, and on a 390 pixel phone
+FONT, LINE, CHARACTER = 12, 14, 7.0  # pixels: the text, a line of it, a character of it in a wide font
 
 
 def variable(name: str, default: str) -> str:
@@ -29,22 +55,22 @@ def variable(name: str, default: str) -> str:
     return f"var(--tl-{name}, {default})"
 
 
+#: What is no part of a call, such as the kinds of bytes in a text: one family of quiet colours.
+KINDS = [
+    variable(f"kind-{n}", value) for n, value in enumerate(["#173f6b", "#4a86bf", "#a9cbe6", "#7a7f87", "#d3c4a5"], 1)
+]
+
+
 def colour(part: str, parts: list[str]) -> str:
-    """The colour of a component; those without one of their own get spare ones, in the order of `parts`, and where there are
-    more of them than spare colours those of the components, which must then be absent. No two parts have the same colour:
-    TramplabError for too many.
+    """The colour of one of the parts of a chart: that of a part of a call, or one of KINDS, in the order of `parts`.
+
+    No two parts have the same colour: TramplabError for too many, or for two names of the same part of a call.
     """
-    every = COLOURS | CORE_COLOURS
-    named = every if every.keys() >= set(parts) else COLOURS
-    if part in named:
-        return variable(part, named[part])
-    others = [name for name in parts if name not in named]
-    palette = list(SPARE_COLOURS)
-    if len(others) > len(palette) and others == list(parts):
-        palette = [variable(*pair) for pair in COLOURS.items()]
-    if len(others) > len(palette):
-        raise TramplabError(f"there are no {len(others)} colours for {', '.join(others)}: draw fewer parts.")
-    return palette[others.index(part)]
+    named = {one: _PARTS.get(one, one) for one in parts if _PARTS.get(one, one) in COLOURS}
+    others = [one for one in parts if one not in named]
+    if len(others) > len(KINDS) or len(set(named.values())) < len(named):
+        raise TramplabError(f"there are no {len(parts)} colours for {', '.join(parts)}: draw fewer parts.")
+    return variable(named[part], COLOURS[named[part]]) if part in named else KINDS[others.index(part)]
 
 
 # Lines: near Okabe-Ito, but dark enough for a thin stroke. Dash and shape say the same as the colour.
@@ -70,12 +96,22 @@ def ink(shade: int) -> str:
     return INK if shade <= len(HEAT) // 2 else PAPER
 
 
-# States: pale grounds for text.
-STATES = [
-    variable(f"state-{n}", value)
-    for n, value in enumerate(["#d7e8ff", "#d8a98b", "#a9f6d9", "#c8b1c3", "#f5e3a0", "#b1b4e6"], 1)
-]
-QUIET = variable("quiet", "#ececec")  # the ground of a state in which nothing is set
+#: What a cell says of a result: right is quiet; wrong is silently so, noticed is wrong but noticed; nothing is what is refused,
+#: not asked or not there; plain, one and two tell things apart that are neither right nor wrong; changed is what a step changes.
+RIGHT, WRONG, NOTICED, NOTHING = "right", "wrong", "noticed", "nothing"
+PLAIN, ONE, TWO, CHANGED = "plain", "one", "two", "changed"
+#: The ground of each, and the text on it.
+MEANINGS = {
+    RIGHT: (variable("right", "#c6dcf0"), INK),
+    WRONG: (variable("wrong", "#c22f2f"), PAPER),
+    NOTICED: (variable("noticed", "#f2b83a"), variable("on-noticed", "#1f1f1f")),
+    NOTHING: ("transparent", INK),
+    PLAIN: (variable("plain", "#ececec"), INK),
+    ONE: (variable("one", "#86bba4"), INK),
+    TWO: (variable("two", "#a893d6"), INK),
+    CHANGED: (variable("changed", "#a9cbe6"), INK),
+}
+HOLLOW = 0.25  # of a mark's ground where it is of what no kernel has; its outline has the whole colour
 
 TOTAL, RISE, FALL = variable("total", "#6e6e6e"), variable("rise", "#d55e00"), variable("fall", "#0072b2")
 

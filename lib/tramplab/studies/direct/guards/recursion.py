@@ -10,7 +10,7 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.places import STACK_SIZE
 from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
-from ....publish.figures.chart import heat_map, lines
+from ....publish.figures.chart import heat_map, lines, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, marked, on_each
 from ....publish.table import pivot
@@ -23,7 +23,7 @@ NAME = "recursion"
 TITLE = "A hook that calls the function it hooks"
 ENDLESS, ONCE, TWICE, NONE = "endless: the stack ends it", "runs once", "runs twice", "no such hook"
 #: Outcome -> its letter in the chart.
-LETTERS = {ONCE: "1", ENDLESS: "E", TWICE: "2", NONE: "-"}
+MEANINGS = {ONCE: theme.RIGHT, ENDLESS: theme.NOTICED, TWICE: theme.ONE, NONE: theme.NOTHING}
 OUTCOMES = {1: ONCE, 2: TWICE}
 UNITS = {"size": "B"}
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
@@ -239,10 +239,10 @@ FIGURES = (
         "fig-recursion",
         "What becomes of a call whose hook calls the hooked function?",
         rows=itself,
-        chart=lambda frame: heat_map("outcome", rows="hook", columns="release", letters=LETTERS, quiet=(NONE,))(named(frame)),
+        chart=lambda frame: heat_map("outcome", rows="hook", columns="release", meanings=MEANINGS)(named(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for each hook and release a letter that says whether the call recurses until the stack ends, or "
+        alt="A panel per ISA: for each hook and release a colour that says whether the call recurses until the stack ends, or "
         "comes "
         "back with the consumer run once or twice. The table has how often it ran, and the bytes of stack per round.",
         limits="Emulated: each consumer counts, then calls the function it hooks. In the table runs/calls, or rounds x bytes of "

@@ -11,7 +11,7 @@ from ....ftrace import releases
 from ....ftrace.ops import Request
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, marked
 from ....publish.table import pivot
@@ -39,7 +39,7 @@ HOOKS: dict[str, tuple[Callable[[], list[Request]], str, str]] = {
 #: Of these, what no kernel has.
 SKETCHED = ("bare fentry",)
 READS, WRITES, BOTH, NEITHER = "reads", "writes", "reads and writes", "does not touch"
-LETTERS = {READS: "r", WRITES: "w", BOTH: "b", NEITHER: "-"}
+MEANINGS = {READS: theme.RIGHT, WRITES: theme.ONE, BOTH: theme.TWO, NEITHER: theme.NOTHING}
 #: Field of the guest's structs -> what it is for, in the order of the figure.
 PURPOSES = {
     "trace_recursion": "bits",
@@ -55,7 +55,7 @@ PURPOSES = {
 }
 #: In which state a callback is called: may it be preempted? A kernel that does not count sections preempts nothing that it runs.
 OFF, ON, UNCOUNTED, NONE = "preemption off", "preemption on", "kernel never preempts", "no such hook"
-STATES = {ON: "P", OFF: "o", UNCOUNTED: "n", NONE: "-"}
+PREEMPTION = {ON: theme.RIGHT, OFF: theme.ONE, UNCOUNTED: theme.TWO, NONE: theme.NOTHING}
 #: Hook -> what it is called at the head of a column.
 SHORT = {"two ops": "two", "ops RCU": "RCU", "bare fentry": "bare"}
 
@@ -172,7 +172,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def states_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA, hook and release: open sections without preemption, RCU's counted readers, and how often migration is off."""
-    words = [STATES[NONE] if r.preemption == NONE else f"{r.off} {r.readers} {r.pinned}" for r in frame.itertuples()]
+    words = ["-" if r.preemption == NONE else f"{r.off} {r.readers} {r.pinned}" for r in frame.itertuples()]
     return pivot("said", "release", ("isa", "hook"), total=False)(named(frame).assign(said=words))
 
 
@@ -227,7 +227,7 @@ def states_answer(frame: pd.DataFrame) -> str:
     )
 
 
-_CHART = heat_map("how", rows="purpose", columns="hook", letters=LETTERS, quiet=(NEITHER,))
+_CHART = heat_map("how", rows="purpose", columns="hook", meanings=MEANINGS)
 
 FIGURES = (
     Figure(
@@ -237,7 +237,7 @@ FIGURES = (
         chart=lambda frame: _CHART(cells(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for what fields of the current task and of this CPU's data are for, and each hook, a letter for "
+        alt="A panel per ISA: for what fields of the current task and of this CPU's data are for, and each hook, a colour for "
         "whether a call reads such fields, writes them, or both. The table has every field, and how often.",
         limits="Emulated: every access of one call, by the field it falls into; in the table loads+stores. `two`: two ops, "
         "through the "
@@ -248,10 +248,10 @@ FIGURES = (
         "fig-preemption",
         "Can the callback be preempted?",
         rows=lambda frame: states(),
-        chart=lambda frame: heat_map("preemption", rows="hook", columns="release", letters=STATES, quiet=(NONE,))(named(frame)),
+        chart=lambda frame: heat_map("preemption", rows="hook", columns="release", meanings=PREEMPTION)(named(frame)),
         table=states_table,
         answer=states_answer,
-        alt="A panel per ISA: for each hook and release a letter that says whether its callback runs with preemption on, off, or "
+        alt="A panel per ISA: for each hook and release a colour that says whether its callback runs with preemption on, off, or "
         "in a "
         "kernel that preempts nothing. The table has the counts it sees.",
         limits="Emulated: read from the preempt count when the callback is entered. In the table: sections without preemption, "

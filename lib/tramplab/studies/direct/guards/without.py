@@ -13,7 +13,7 @@ from ....ftrace import releases
 from ....lab.kernel import Kernel
 from ....publish.claims.claims import UNDECIDABLE
 from ....publish.claims.verdict import Verdict, judges
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import MARK, isa_name, listed, marked
 from ....publish.table import pivot
@@ -29,6 +29,7 @@ TITLE = "Hooks without a task, or without RCU"
 MISSING: dict[str, Callable[[Kernel], AbstractContextManager[None]]] = {"RCU": without_rcu, "task": without_task}
 CALLED, LEFT_OUT, FAULT, NONE = "callback is called", "callback is left out", "faults", "no such hook"
 LETTERS = {CALLED: "c", FAULT: "F", LEFT_OUT: "s", NONE: "-"}
+MEANINGS = {CALLED: theme.RIGHT, FAULT: theme.NOTICED, LEFT_OUT: theme.ONE, NONE: theme.NOTHING}
 #: Programs as kernels run them.
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
 #: Why d10 is no run's to decide.
@@ -170,10 +171,10 @@ FIGURES = (
         "fig-without",
         f"Which hooks work without a task, and without RCU? ({releases.LATEST})",
         rows=newest,
-        chart=lambda frame: heat_map("outcome", rows="hook", columns="missing", letters=LETTERS, quiet=(NONE,))(named(frame)),
+        chart=lambda frame: heat_map("outcome", rows="hook", columns="missing", meanings=MEANINGS)(named(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for each hook, and for RCU and the task, a letter that says whether without it the callback is "
+        alt="A panel per ISA: for each hook, and for RCU and the task, a colour that says whether without it the callback is "
         "called, "
         "left out, or the call faults. The table has the field that is wanted.",
         limits="Emulated: RCU's mark for this CPU is cleared, or what leads to the current task is 0, for one call. That no kernel "

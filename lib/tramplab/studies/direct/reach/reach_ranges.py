@@ -14,7 +14,7 @@ from ....ftrace.site import Site
 from ....ftrace.window import window
 from ....isa import ISAS
 from ....publish import phrases
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....vmlinux.saved import saved
 from ...memo import once
@@ -29,7 +29,7 @@ SIZES, MIB = (20, 40, 80), 1 << 20
 SITES = {"first": 0.0, "middle": 0.5, "last": 1.0}
 #: What becomes of a direct call, by what is in reach.
 ALL, LOWEST, OTHERS, NONE, ABSENT = "all", "some, the lowest", "some, not the lowest", "nothing", "no such range"
-LETTERS = {ALL: "A", LOWEST: "L", OTHERS: "S", NONE: "N", ABSENT: "0"}
+MEANINGS = {ALL: theme.RIGHT, LOWEST: theme.ONE, OTHERS: theme.TWO, NONE: theme.NOTICED, ABSENT: theme.NOTHING}
 DEBIAN = "Debian"
 #: Layouts of arm64 by their names in data/addresses.yml.
 MODULES, KASLR, NO_KASLR = "modules", "BPF, KASLR", "BPF, nokaslr"
@@ -63,7 +63,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, release, code ("bpf", "modules", or both), layout, kernel (DEBIAN or a size), text, image (MiB), at (is the image
     at its "lowest" or "highest" place?), site (of SITES), room (bytes that the allocator may give), inside (of them in the site's
-    reach), lowest (bytes from the site to the lowest place), case (of LETTERS).
+    reach), lowest (bytes from the site to the lowest place), case (of MEANINGS).
     """
     records = [row for isa, release in kernels() for row in _kernel(isa, release)]
     frame = pd.DataFrame(records)
@@ -257,10 +257,10 @@ FIGURES = (
     Figure(
         "fig-reach-ranges",
         "What does a site reach of where code may lie?",
-        chart=lambda frame: heat_map("case", rows="where", columns="text", letters=LETTERS, abreast=2)(cases(frame)),
+        chart=lambda frame: heat_map("case", rows="where", columns="text", meanings=MEANINGS, abreast=2)(cases(frame)),
         table=table,
         answer=answer,
-        alt="A panel per kernel: rows are ranges that an allocator is given, columns sizes of the kernel's text. A letter says "
+        alt="A panel per kernel: rows are ranges that an allocator is given, columns sizes of the kernel's text. A colour says "
         "whether all of the range is in a site's reach, some of it with or without its lowest place, or nothing.",
         limits="Computed, not run: ranges from the kernels' sources (data/addresses.yml: 48-bit addresses, 4 KiB pages), places "
         "from Debian's images; larger kernels are Debian's, scaled. What else lies there, and so what is free, is not known.",

@@ -12,7 +12,7 @@ from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish import phrases
-from ....publish.figures.chart import state_strip
+from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ...memo import once
 from ...shared.every_release import every_release
@@ -26,6 +26,13 @@ NEAR, FAR, SHARED = "near", "far", "shared"
 #: Case -> the hook that drives it.
 CASES = {NEAR: "direct", FAR: "direct-far", SHARED: "direct+ops"}
 SITE, TARGET, LIST, DIRECT, FUNCTION_BODY = "site", "direct call", "list function", "call_direct_funcs", "function"
+#: What a chart says of where an instruction is: the direct call, what leads there, and ftrace's C code and its callbacks.
+MEANINGS = {
+    **dict.fromkeys((SITE, FUNCTION_BODY), theme.PLAIN),
+    **dict.fromkeys(("ftrace_caller", "ftrace_regs_caller"), theme.RIGHT),
+    **dict.fromkeys((LIST, DIRECT, "callback"), theme.ONE),
+    TARGET: theme.TWO,
+}
 UNITS: dict[str, str] = {}
 
 
@@ -157,7 +164,7 @@ FIGURES = (
         "fig-reach-ways",
         "By which way is a direct call made?",
         rows=shown,
-        chart=state_strip("step", "case", "place", quiet=(SITE, FUNCTION_BODY)),
+        chart=state_strip("step", "case", "place", meanings=MEANINGS),
         table=table,
         answer=answer,
         alt="A panel per kernel with three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "

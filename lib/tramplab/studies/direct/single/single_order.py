@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ....publish.figures.chart import state_strip
+from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed
 from ...memo import once
@@ -21,7 +21,8 @@ LIST = "list"
 _TABLE = ("table out", "table in")
 STEPS = ("before", "table in", "word", "own word", "site", "table out")
 #: The changes that are drawn, the one in which the table goes as the last, and what a call may run.
-DRAWN, STATES = ("attach", "share", "detach"), ("nothing", "direct", "direct + ops", "ops")
+DRAWN = ("attach", "share", "detach")
+RAN = {"nothing": theme.PLAIN, "direct": theme.TWO, "direct + ops": theme.ONE, "ops": theme.RIGHT}
 #: What a table says for what a call ran.
 SHORT = {"direct + ops": "both", "nothing": "-"}
 UNITS = dict.fromkeys(("calls", "sets", "halted", "third", "overwritten"), "calls")
@@ -187,7 +188,7 @@ FIGURES = (
     Figure(
         "fig-single-order",
         "What does a call run between two writes?",
-        chart=lambda frame: state_strip(lane="way", facet="change", states=STATES, quiet=("nothing",))(drawn(frame)),
+        chart=lambda frame: state_strip(lane="way", facet="change", meanings=RAN)(drawn(frame)),
         table=table,
         alt="A panel for attaching a far direct call, for an ops that comes to share the function, and for detaching: what a call "
         "runs before the first write to what calls read, and after each, in every way. The table has the other changes.",

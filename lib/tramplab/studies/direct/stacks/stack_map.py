@@ -6,7 +6,7 @@ import itertools
 
 import pandas as pd
 
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....unwind.stacks import DOUBLED, FP, MISSING, RETURNED, RIGHT, WRONG
 from ...memo import once
@@ -18,6 +18,7 @@ TITLE = "Which frames a stack trace has, instruction by instruction"
 #: The hooks in the chart: on arm64, by direct call, and by fprobe with its return hooked.
 DRAWN = ("fentry", "fexit", "fprobe exit")
 LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W", RETURNED: "-"}
+MEANINGS = {RIGHT: theme.RIGHT, DOUBLED: theme.NOTICED, MISSING: theme.WRONG, WRONG: theme.WRONG, RETURNED: theme.PLAIN}
 #: Stretches in a line of the golden table.
 A_LINE = 6
 #: Component -> its name in the chart.
@@ -110,7 +111,7 @@ FIGURES = (
         "fig-stacks-map",
         "Which frames does a trace have while a hook runs? (arm64)",
         rows=lambda frame: pd.concat([of(frame, "arm64", variant) for variant in DRAWN], ignore_index=True),
-        chart=lambda frame: heat_map("state", rows="row", columns="frame", letters=LETTERS, quiet=(RETURNED,))(drawn(frame)),
+        chart=lambda frame: heat_map("state", rows="row", columns="frame", meanings=MEANINGS, letters=LETTERS)(drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per hook: from top to bottom the stretches of a call in the order in which they run, each with its number of "

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ....ftrace import releases
 from ....publish.claims.verdict import Verdict, across, judges
-from ....publish.figures.chart import heat_map, stacked_bars
+from ....publish.figures.chart import heat_map, stacked_bars, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, slug
 from ....unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
@@ -21,6 +21,7 @@ INSIDE, SLEEPING, ANYWHERE = TAKEN = ("in the program", "asleep", "in the hook")
 _PLACES = {INSIDE: (PROGRAM,), SLEEPING: (ASLEEP,), ANYWHERE: (PROGRAM, HOOK)}
 #: What is worst of a trace -> its letter.
 LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W"}
+MEANINGS = {RIGHT: theme.RIGHT, DOUBLED: theme.NOTICED, MISSING: theme.WRONG, WRONG: theme.WRONG}
 _WORST = (WRONG, MISSING, DOUBLED)
 #: Hooks that charts show, and kernels in their order; the table has all.
 SHOWN = ("ops", *DIRECT, "fexit, called", "fprobe", "fprobe exit")
@@ -230,7 +231,7 @@ def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 _BY = {FP: "frame pointers", ORC: "ORC"}
-_CHART = heat_map("worst", rows="hook", columns="taken", letters=LETTERS, abreast=2)
+_CHART = heat_map("worst", rows="hook", columns="taken", meanings=MEANINGS, letters=LETTERS, abreast=2)
 _LIMITS = (
     "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
     "riscv64. riscv64's kernels look up no return hooks of this kind."

@@ -12,7 +12,7 @@ from ....ftrace.meant import kprobes_break, kretprobes_on_return_hooks
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, on_each, slug
 from ....sparsity.consumers.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
@@ -48,6 +48,7 @@ CONSUMERS = {
     "conditions": "flags",
 }
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
+MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_ASKED: theme.NOTHING}
 UNITS = {"instructions": "insns"}
 
 
@@ -204,7 +205,7 @@ FIGURES = (
     Figure(
         "fig-return-saves",
         "Which consumers does a return trampoline serve that saves less?",
-        chart=lambda frame: heat_map("outcome", rows="saves", columns="consumer", letters=LETTERS, abreast=1)(_drawn(frame)),
+        chart=lambda frame: heat_map("outcome", "saves", "consumer", meanings=MEANINGS, letters=LETTERS, abreast=1)(_drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA with a row per save set and a column per consumer: right, wrong, garbage or not asked. The table has "

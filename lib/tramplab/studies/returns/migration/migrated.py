@@ -11,7 +11,7 @@ from ....base.errors import unknown
 from ....ftrace import releases
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, on_each, slug
 from ....publish.table import pivot
@@ -29,7 +29,7 @@ LATEST = releases.LATEST
 OLDER = ("v6.16", "v6.18")
 #: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
 SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
-LETTERS = {SAME: "s", LOST: "L", SHIMMED: "h", NEVER: "w", NOT_ASKED: "-"}
+MEANINGS = {SAME: theme.RIGHT, LOST: theme.NOTICED, SHIMMED: theme.ONE, NEVER: theme.PLAIN, NOT_ASKED: theme.NOTHING}
 #: The uses, by what takes the kretprobe's place, and with it as the chart's panels call them.
 API, EVENT, PROGRAM, TYPED, STAP = "handler", "event", "kprobe_multi", "fexit", "systemtap"
 TITLES = {
@@ -120,7 +120,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it right
     with a kretprobe, and with its replacement? None where the ISA has it not), least (the shim that fills least and has it right,
     "" where none does or none is asked), some (of a field that is several registers, does the replacement or a shim tell one?),
-    outcome (one of LETTERS).
+    outcome (one of MEANINGS).
     """
     return pd.DataFrame([row for isa in ISAS for use in USES for row in of_use(isa, use)])
 
@@ -163,7 +163,7 @@ def tells(isa: str, teller: str, release: str = LATEST) -> Told:
 
 
 def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
-    """One of LETTERS, by whether a field is right before, after, and with a shim.
+    """One of MEANINGS, by whether a field is right before, after, and with a shim.
 
     >>> outcome(True, True, False), outcome(True, False, True), outcome(True, False, False), outcome(False, False, True)
     ('same', 'with a shim', 'lost', 'was wrong')
@@ -181,7 +181,7 @@ def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA and use: how many fields have which outcome."""
     counts = frame.pivot_table(index=["isa", "use"], columns="outcome", values="read", aggfunc="count", sort=False, fill_value=0)
-    return counts.reindex(columns=list(LETTERS), fill_value=0).astype(int).reset_index()
+    return counts.reindex(columns=list(MEANINGS), fill_value=0).astype(int).reset_index()
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -256,7 +256,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
     for _, r in counted(frame).iterrows():
         key = f"{r['isa']}-{slug(r['use'])}"
-        values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
+        values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), MEANINGS, strict=False)}
     return values
 
 
@@ -270,7 +270,7 @@ FIGURES = (
         "fig-return-migrated",
         "Which fields read the same under the replacement?",
         chart=lambda frame: heat_map(
-            "outcome", rows="read", columns="on", facet="panel", letters=LETTERS, quiet=(NOT_ASKED,), abreast=3
+            "outcome", rows="read", columns="on", facet="panel", meanings=MEANINGS, abreast=3
         )(drawn(frame)),
         table=table,
         answer=answer,

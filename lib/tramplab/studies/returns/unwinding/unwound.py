@@ -13,7 +13,7 @@ from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, on_each, slug
 from ....publish.table import pivot
 from ....unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
-from ...direct.stacks.stack_traces import LETTERS
+from ...direct.stacks.stack_traces import LETTERS, MEANINGS
 from ...memo import once
 from ..mechanisms import FEXIT, FPROBE, KRETPROBE, RETHOOK, newest
 from . import predicted, unwound_calls
@@ -204,7 +204,7 @@ FIGURES = (
     Figure(
         "fig-return-unwound",
         "Is a stack trace right while a return is hooked?",
-        chart=lambda frame: heat_map("worst", rows="hook", columns="place", letters=LETTERS, abreast=2)(cells(frame)),
+        chart=lambda frame: heat_map("worst", "hook", "place", meanings=MEANINGS, letters=LETTERS, abreast=2)(cells(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA: for each mechanism, and for a kretprobe with hooked returns looked up and without, a letter for the "

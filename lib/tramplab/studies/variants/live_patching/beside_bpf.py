@@ -12,7 +12,7 @@ from ....ftrace import releases
 from ....ftrace.ops import Request
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name
 from ....publish.table import pivot
@@ -37,6 +37,7 @@ ORDERS = ("first", "second")
 BOTH, BUSY, NOT_MADE, NONE = "both run", "refused, -EBUSY", "not made by the JIT, -ENOTSUPP", "no direct calls"
 #: Outcome -> its letter in the chart.
 LETTERS = {BUSY: "R", NOT_MADE: "J", BOTH: "B", NONE: "-"}
+MEANINGS = {BUSY: theme.NOTHING, NOT_MADE: theme.NOTHING, BOTH: theme.RIGHT, NONE: theme.PLAIN}
 #: Guest symbol -> what it is called here.
 RUNNING = {
     "lab_livepatch": "live patching",
@@ -192,7 +193,7 @@ FIGURES = (
     Figure(
         "fig-beside-bpf",
         "Do live patching and a direct call share a function?",
-        chart=lambda frame: heat_map("outcome", rows="beside", columns="release", letters=LETTERS, quiet=(NONE,))(outcomes(frame)),
+        chart=lambda frame: heat_map("outcome", "beside", "release", meanings=MEANINGS, letters=LETTERS)(outcomes(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA: for each release and each kind of direct call beside live patching, a letter for what becomes of the "

@@ -14,7 +14,7 @@ from ....lab.kernel import Kernel
 from ....lab.sentinels import FLAGS, KEPT, LOST, RESTORED, Fate, play
 from ....lab.view import Function
 from ....publish import phrases
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
 from ...memo import once
 
@@ -37,7 +37,7 @@ FATES = {
     "stored, lost": "lost",
 }
 #: The letters of the chart.
-LETTERS = {"restored": "R", "lost": "L", "kept": "K"}
+MEANINGS = {"restored": theme.RIGHT, "lost": theme.TWO, "kept": theme.PLAIN}
 
 
 @once
@@ -216,7 +216,7 @@ FIGURES = (
     Figure(
         "fig-register-map",
         "Which registers does a hook bring back, and which does it lose?",
-        chart=lambda frame: heat_map("fate", "registers", "hook", letters=LETTERS, quiet=("kept",))(grouped(frame)),
+        chart=lambda frame: heat_map("fate", "registers", "hook", meanings=MEANINGS)(grouped(frame)),
         table=table,
         alt="A panel per ISA: registers down the side, hooks across, and in every cell what becomes of the register between "
         "the function's first byte and its body. The table lists the registers by hook and fate.",

@@ -16,7 +16,7 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....publish.claims.claims import THEN
 from ....publish.claims.verdict import Verdict, judges
-from ....publish.figures.chart import state_strip
+from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name
 from ....trampolines.direct import Direct
@@ -34,6 +34,13 @@ FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all"
 STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
 NOTHING, OWN, DIRECT = "nothing", "own ", "the direct call's stub"
+#: What a chart says of a trampoline: common to all functions, an ops' own, or a direct call's.
+MEANINGS = {
+    **dict.fromkeys((NOTHING, "-"), theme.PLAIN),
+    **dict.fromkeys(("ftrace_caller", "ftrace_regs_caller"), theme.RIGHT),
+    **dict.fromkeys((f"{OWN}ftrace_caller", f"{OWN}ftrace_regs_caller"), theme.TWO),
+    DIRECT: theme.ONE,
+}
 _COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
 _STUBS = tuple(Direct(far=far).target for far in (False, True))
 _ORDER = ("none", "one", "more")
@@ -277,7 +284,7 @@ FIGURES = (
     Figure(
         "fig-choosing",
         "Which trampoline does a function get, and what decides it?",
-        chart=lambda frame: state_strip(facet="what", quiet=(NOTHING, "-"))(strip(frame)),
+        chart=lambda frame: state_strip(facet="what", meanings=MEANINGS)(strip(frame)),
         table=table,
         answer=answer,
         alt="A lane for every ISA and the releases that choose alike, a column for every state of the function: no callback, one, "

@@ -275,7 +275,7 @@ FIGURES = (
         "fig-record-life",
         f"What becomes of a record while ops come and go? ({releases.LATEST})",
         rows=lambda frame: frame[frame["last"]],
-        chart=lambda frame: state_strip(quiet=("-", "0"))(merged(life(frame))),
+        chart=lambda frame: state_strip()(merged(life(frame))),
         table=table,
         answer=answer,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: the counter, the flags that are ever set, the ops "
@@ -287,7 +287,7 @@ FIGURES = (
     Figure(
         "fig-record-writes",
         f"In which order is a site rewritten? ({releases.LATEST})",
-        chart=lambda frame: state_strip(quiet=("-", "none"))(merged(order(frame))),
+        chart=lambda frame: state_strip()(merged(order(frame))),
         table=writes,
         answer=answer_writes,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: ops pointer, site, where it leads and whose callbacks a "

@@ -188,7 +188,7 @@ FIGURES = (
         "fig-switching",
         f"Where does a call go while ops come and go? ({releases.LATEST})",
         rows=newest,
-        chart=lambda frame: state_strip(quiet=("nothing",))(merged(strip(frame))),
+        chart=lambda frame: state_strip()(merged(strip(frame))),
         table=table,
         answer=answer,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from there, "

@@ -53,12 +53,12 @@ def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole
     once, each = (labels_width, total_width) if labels_once else (0, labels_width + total_width)
     columns = panels.abreast(whole - once, len(bars), LEAST + each, columns)
     free = whole - once - each * columns - panels.GAP * (columns - 1)
-    above = legend(parts, whole)
+    above = legend(parts, whole) if len(parts) > 1 else None
     charts = []
     for position, panel in enumerate(bars):
         axis_title = name if columns > 1 or position == len(bars) - 1 else None
-        side = alt.Axis(**panels.side(position % columns == 0 or not labels_once, labels_width))
-        one = _panel(panel, bars[panel], parts, name, axis_title, side, above)
+        side = alt.Axis(labelExpr=panels.PRINTED, **panels.side(position % columns == 0 or not labels_once, labels_width))
+        one = _panel(data, panel, bars[panel], parts, name, axis_title, side, above)
         ends = totals[totals["panel"] == panel]
         records = [
             {"bar": bar, "total": total, "label": number(total)}
@@ -72,27 +72,25 @@ def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole
 
 
 def _panel(
+    data: pd.DataFrame,
     panel: str,
     bars: list[str],
     parts: list[str],
     name: str,
     axis_title: str | None,
     side: alt.Axis,
-    above: alt.Legend,
+    above: alt.Legend | None,
 ) -> alt.Chart:
     """Bars of one panel."""
+    colours = alt.Scale(domain=parts, range=[colour(part, parts) for part in parts])
     chart = alt.Chart().mark_bar(height=ROW - 5, **panels.mark("bar", name, "panel", "bar", "part"))
     chart = chart.transform_filter(panels.only(panel))
     return chart.encode(
         x=alt.X("value:Q", stack="zero", title=axis_title),
         y=alt.Y("bar:N", sort=bars, scale=alt.Scale(domain=bars), title=None, axis=side),
         order=alt.Order("rank:Q"),
-        color=alt.Color(
-            "part:N",
-            title=None,
-            scale=alt.Scale(domain=parts, range=[colour(part, parts) for part in parts]),
-            legend=above,
-        ),
+        color=alt.Color("part:N", title=None, scale=colours, legend=above),
+        **panels.hollow(data, "part:N", colours),
         tooltip=[
             alt.Tooltip("bar:N", title=panel),
             alt.Tooltip("part:N", title="part"),

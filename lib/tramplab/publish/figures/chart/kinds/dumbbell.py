@@ -70,7 +70,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
             axis=panels.named(labels, True, domain=True, **named),
         )
         last = columns > 1 or position == len(lines) - 1
-        parts = _marks(panel, here, series, title, title if last else None, y, plot, above)
+        parts = _marks(panel, here, data, series, title, title if last else None, y, plot, above)
         height = max(ROW, LINE * max(len(labels[name]) for name in lines[panel]) + 6)
         size = {"width": plot, "height": height * len(lines[panel])}
         charts.append(panels.layers(*parts, title=panel, **size))
@@ -80,6 +80,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
 def _marks(
     panel: str,
     here: pd.DataFrame,
+    data: pd.DataFrame,
     series: list[str],
     name: str,
     axis_title: str | None,
@@ -122,6 +123,7 @@ def _marks(
             y=y,
             color=colour,
             shape=alt.Shape("series:N", scale=style(series, 2), legend=above, title=None),
+            **panels.hollow(data, "series:N", style(series, 0)),
             size=alt.condition(first, alt.value(FIRST), alt.value(LATER)),
             tooltip=tooltip,
         ),

@@ -1,7 +1,7 @@
 """A heat map: a table whose cells are coloured by what they say, a number or a word that a letter stands for."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import altair as alt
 import pandas as pd
@@ -12,7 +12,7 @@ from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..text import fit, longest_piece, number, widest, width
-from ..theme import CHARACTER, HEAT, INK, LINE, QUIET, STATES, ink
+from ..theme import CHARACTER, HEAT, HOLLOW, INK, LINE, MEANINGS, ink
 
 ROW, WIDEST = 24, 76  # pixels: the height of a cell, and its width where there is room
 LETTER_ROW, LETTER_WIDEST = 20, 60  # the same for a letter
@@ -29,8 +29,8 @@ def heat_map(
     facet: str = "isa",
     per_row: bool = False,
     abreast: int = 3,
-    letters: dict[str, str] | None = None,
-    quiet: tuple[str, ...] = (),
+    meanings: Mapping[str, str] | None = None,
+    letters: Mapping[str, str] | None = None,
     link: str = "",
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a cell with its number for each of `rows` and `columns`, a panel per `facet`.
@@ -39,16 +39,16 @@ def heat_map(
     the numbers of the same row of all panels. What has no row of the frame, or no number, is an empty cell with a dash.
     Up to `abreast` panels stand side by side. Raises TramplabError if there are more columns than fit.
 
-    letters: `value` is one of these words, and a cell has its letter, explained above the panels, and a colour of its own
-    by its place among them; those in `quiet` are grey. A panel then has only its own rows. Raises TramplabError for
-    another word.
+    meanings: `value` is one of these words, each with one of theme.MEANINGS, and a cell has the ground of what its word means.
+    Words of one meaning differ by their `letters`. A panel then has only its own rows. Raises TramplabError for another word, and
+    for two of one meaning without letters.
 
     link: the column with the id on the page that a cell leads to, "" where it leads nowhere; book.js makes the links.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, row=rows, column=columns, panel=facet)
-        look = _Words(data, letters, quiet) if letters else _Numbers(frame, data, value, per_row)
+        look = _Words(data, meanings, letters or {}) if meanings else _Numbers(frame, data, value, per_row)
         name = panels.title(frame, value)
         if link:
             require_columns(frame, [link])
@@ -63,7 +63,7 @@ def heat_map(
 class _Numbers:
     """Cells of numbers: the further from the page's colour, the larger. Adds `value` and `shade` to the data."""
 
-    role, row, widest, side, letters = "cell", ROW, WIDEST, ROW_LABELS, None
+    role, row, widest, side, words = "cell", ROW, WIDEST, ROW_LABELS, False
 
     def __init__(self, frame: pd.DataFrame, data: pd.DataFrame, value: str, per_row: bool) -> None:
         data["value"] = panels.numbers(frame, value, missing=True)
@@ -76,34 +76,41 @@ class _Numbers:
         return alt.Color("shade:O", scale=ramp, legend=None)
 
     def label(self, value: float, shade: int) -> dict[str, str]:
-        return {"label": number(value), "ink": ink(shade)}
+        return {"label": number(value), "ink": ink(shade), "ground": HEAT[shade - 1]}
 
 
 class _Words:
-    """Cells of letters, each with the colour of what it stands for. Adds `shade` to the data."""
+    """Cells with the ground of what their word means, and a letter where several words have the same. Adds `shade` to the data."""
 
-    role, row, widest, side = "letter", LETTER_ROW, LETTER_WIDEST, ROW_LABELS[1:] * 2
+    role, row, widest, side, words = "letter", LETTER_ROW, LETTER_WIDEST, ROW_LABELS[1:] * 2, True
 
-    def __init__(self, data: pd.DataFrame, letters: dict[str, str], quiet: tuple[str, ...]) -> None:
-        if strange := [word for word in panels.order(data["value"]) if word not in letters]:
-            raise TramplabError(f"no letter stands for {', '.join(map(repr, strange))}; add it to letters=.")
-        loud = [word for word in letters if word not in quiet]
-        self._colours = {word: STATES[i % len(STATES)] for i, word in enumerate(loud)} | dict.fromkeys(quiet, QUIET)
-        self._letters = letters
-        self.letters = {word: letter for word, letter in letters.items() if word in set(data["value"])}
+    def __init__(self, data: pd.DataFrame, meanings: Mapping[str, str], letters: Mapping[str, str]) -> None:
+        there = panels.order(data["value"])
+        if strange := [word for word in there if word not in meanings]:
+            raise TramplabError(f"nothing is said of what {', '.join(map(repr, strange))} means; add it to meanings=.")
+        self._grounds = {word: MEANINGS[meaning] for word, meaning in meanings.items() if word in there}
+        grounds = list(self._grounds.values())
+        self._letters = {word: letters.get(word, "") for word, one in self._grounds.items() if grounds.count(one) > 1}
+        for one in set(grounds):
+            same = [self._letters[word] for word in self._letters if self._grounds[word] == one]
+            if len(set(same)) < len(same):
+                raise TramplabError("words of one meaning need different letters; add them to letters=.")
         data["shade"] = 1
         self.width = width("W")
         self.sides = panels.lines_of(data, "row")
 
     def color(self, whole: int) -> alt.Color:
-        shown = {word: self._colours[word] for word in self.letters}
-        said = json.dumps({word: f"{letter} = {word}" for word, letter in self.letters.items()})
-        columns = max(1, int(whole // (width(max(self.letters, key=len)) + KEY)))
-        legend = alt.Legend(orient="top", title=None, columns=columns, labelExpr=f"{said}[datum.label]", labelLimit=0)
-        return alt.Color("value:N", scale=alt.Scale(domain=list(shown), range=list(shown.values())), legend=legend)
+        said = {word: f"{letter} = {word}" if (letter := self._letters.get(word)) else word for word in self._grounds}
+        columns = max(1, int(whole // (width(max(self._grounds, key=len)) + KEY)))
+        printed = f"{json.dumps(said)}[datum.label]"
+        colours = alt.Scale(domain=list(self._grounds), range=[ground for ground, _ in self._grounds.values()])
+        outline = {"symbolStrokeColor": "currentColor", "symbolStrokeWidth": 0.5}
+        legend = alt.Legend(orient="top", title=None, columns=columns, labelExpr=printed, labelLimit=0, **outline)
+        return alt.Color("value:N", scale=colours, legend=legend)
 
     def label(self, value: str, _shade: int) -> dict[str, str]:
-        return {"label": self._letters[value], "ink": INK}
+        ground, text = self._grounds[value]
+        return {"label": self._letters.get(value, ""), "ink": text, "ground": ground}
 
 
 def _shades(data: pd.DataFrame, per_row: bool) -> pd.Series:
@@ -122,9 +129,9 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
     labels_width = widest(row_lines.values()) + 8
     for_values = look.width + EDGE
     for_names = max(longest_piece(column) for column in columns) * CHARACTER + EDGE / 2
-    free = whole - 2  # for the outlines at the edges
+    free = whole - 5  # for the outlines at the edges
     beside = 0 if shared else labels_width  # of each panel; else only the first has labels
-    least = max(for_values, for_names if look.letters is None else 0) * len(columns) + beside
+    least = max(for_values, 0 if look.words else for_names) * len(columns) + beside
     abreast = panels.abreast(free - (labels_width - beside), len(shown), least, abreast)
     sized = (free - (labels_width - beside) - panels.GAP * (abreast - 1)) / abreast - beside
     cell = min(sized / len(columns), look.widest)
@@ -151,28 +158,31 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
             title=None,
             axis=panels.named({row: row_lines[row] for row in rows}, True, **panels.side(labelled, labels_width)),
         )
-        marks = _cells(look, name, x, y, whole).transform_filter(panels.only(panel))
+        marks = _cells(look, data, name, x, y, whole).transform_filter(panels.only(panel))
         texts = _texts(look, data[data["panel"] == panel], rows, columns, x, y)
-        title = alt.Title(panel, subtitle=name) if look.letters is None else panel
+        title = panel if look.words else alt.Title(panel, subtitle=name)
         charts.append(
             panels.layers(marks, *texts, title=title, width=int(cell * len(columns)), height=height * len(rows))
         )
     return panels.spec(charts, abreast)
 
 
-def _cells(look: _Numbers | _Words, name: str, x: alt.X, y: alt.Y, whole: int) -> alt.Chart:
+def _cells(look: _Numbers | _Words, data: pd.DataFrame, name: str, x: alt.X, y: alt.Y, whole: int) -> alt.Chart:
     """A cell for every row of the frame."""
+    faint = {"fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1))} if "hollow" in data else {}
+    line = {"stroke": "currentColor", "strokeOpacity": 0.3, "strokeWidth": 0.5} if look.words else {}  # some grounds are the page's
     return (
         alt.Chart()
-        .mark_rect(**panels.mark(look.role, name, "panel", "row", "column"))
+        .mark_rect(**line, **panels.mark(look.role, name, "panel", "row", "column"))
         .encode(
             x=x,
             y=y,
             color=look.color(whole),
+            **faint,
             tooltip=[
                 alt.Tooltip("row:N", title="row"),
                 alt.Tooltip("column:N", title="column"),
-                alt.Tooltip("value:Q" if look.letters is None else "value:N", title=name),
+                alt.Tooltip("value:N" if look.words else "value:Q", title=name),
             ],
         )
     )
@@ -181,14 +191,23 @@ def _cells(look: _Numbers | _Words, name: str, x: alt.X, y: alt.Y, whole: int) -
 def _texts(
     look: _Numbers | _Words, here: pd.DataFrame, rows: list[str], columns: list[str], x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
-    """The numbers or letters of one panel, and a dash in an outline where there is none."""
+    """The numbers or letters of one panel, a dash in an outline where there is none, and outlines of hollow cells."""
+    there = here.assign(hollow=here.get("hollow", False))
     cells = {
-        (row, column): (value, shade)
-        for row, column, value, shade in here[["row", "column", "value", "shade"]].itertuples(index=False, name=None)
+        (row, column): look.label(value, shade)
+        for row, column, value, shade in there[["row", "column", "value", "shade"]].itertuples(index=False, name=None)
         if shade
     }
+    hollow = set(there.loc[there["hollow"], ["row", "column"]].itertuples(index=False, name=None))
     records = [
-        {"row": row, "column": column, **look.label(value, shade)} for (row, column), (value, shade) in cells.items()
+        {"row": row, "column": column, "label": label["label"], "ink": INK if (row, column) in hollow else label["ink"]}
+        for (row, column), label in cells.items()
+        if label["label"]
+    ]
+    lines = [
+        {"row": row, "column": column, "ground": cells[row, column]["ground"]}
+        for row, column in cells
+        if (row, column) in hollow
     ]
     empty = [
         {"row": row, "column": column, "label": MISSING}
@@ -198,6 +217,9 @@ def _texts(
     ]
     texts = panels.decoration(records).mark_text(aria=False)
     layers = [texts.encode(x=x, y=y, text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))] if records else []
+    if lines:
+        outlines = panels.decoration(lines).mark_rect(fill=None, strokeWidth=1.5, aria=False)
+        layers.append(outlines.encode(x=x, y=y, stroke=alt.Stroke("ground:N", scale=None)))
     if empty:
         base = panels.decoration(empty).encode(x=x, y=y)
         outline = base.mark_rect(fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False)

@@ -63,7 +63,7 @@ def _layout(data: pd.DataFrame, names: list[str], titles: tuple[str, str], whole
     for panel in shown:
         here = data[data["panel"] == panel]
         axis = _axis(here)
-        parts = _diagonal(axis), *_marks(panel, names, titles, axis, ticks, above)
+        parts = _diagonal(axis), *_marks(panel, data, names, titles, axis, ticks, above)
         title = alt.Title(panel, subtitle=titles[1])
         charts.append(panels.layers(*parts, width=plot, height=plot, title=title))
     return panels.spec(charts, columns)
@@ -84,7 +84,7 @@ def _diagonal(axis: Axis) -> alt.Chart:
 
 
 def _marks(
-    panel: str, names: list[str], titles: tuple[str, str], axis: Axis, ticks: float, above: alt.Legend
+    panel: str, data: pd.DataFrame, names: list[str], titles: tuple[str, str], axis: Axis, ticks: float, above: alt.Legend
 ) -> list[alt.Chart]:
     """The bands of one panel, and a point for every row."""
     scale = axis.scale(padding=EDGE)
@@ -104,6 +104,7 @@ def _marks(
             y=y,
             color=colour,
             shape=alt.Shape("series:N", scale=style(names, 2), legend=above, title=None),
+            **panels.hollow(data, "series:N", style(names, 0)),
             tooltip=[
                 alt.Tooltip("name:N", title=panel),
                 alt.Tooltip("series:N", title="series"),

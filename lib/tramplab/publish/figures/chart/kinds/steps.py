@@ -90,7 +90,7 @@ def _layout(
         at = alt.Tooltip("stage:N", title="at")
         parts = [
             *_rule(begins.get(panel), len(stages), rule, across, y),
-            *marks(names, across, up, panel, "stage", title, at, size=30, interpolate="step-after"),
+            *marks(data, across, up, panel, "stage", title, at, size=30, interpolate="step-after"),
             _numbers(here, across, up, height / (y.high - y.low)),
             *end_labels(here, labels, across, up, y, plot, height),
         ]

@@ -3,7 +3,7 @@
 import math
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..text import fit, widest, wrap
-from ..theme import CHARACTER, INK, LINE, QUIET, STATES
+from ..theme import CHANGED, CHARACTER, INK, LINE, MEANINGS, PLAIN
 
 BLOCK = 22  # pixels: the least height of a block
 NAME = 14  # characters of a name at the side in one line, where its words allow
@@ -28,15 +28,14 @@ def state_strip(
     lane: Names = "lane",
     state: str = "state",
     facet: str = "isa",
-    states: tuple[str, ...] = (),
-    quiet: tuple[str, ...] = (),
+    meanings: Mapping[str, str] | None = None,
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: the state of every lane at every step, in blocks; a panel per `facet`.
 
     Every row is one mark; equal states that follow each other look like one block, with one label. Steps run to the right, on a
     phone downwards, with only as many lanes side by side as have room for their labels. Where a block is too narrow for its label
-    all the same it has a letter, explained below. Colours go by the place of a state in `states`, then in the rows: charts that are
-    given the same `states` agree. Those in `quiet` are grey. Raises TramplabError if there are more steps than fit.
+    all the same it has a letter, explained below. meanings: what each state means, one of theme.MEANINGS; without, a block
+    stands out where a step has changed the state of its lane. Raises TramplabError if there are more steps than fit.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -48,41 +47,40 @@ def state_strip(
         runs = _runs(data)
         ends = {(run.panel, run.lane, run.next) for run in runs}
         data["last"] = [key in ends for key in data[["panel", "lane", "next"]].itertuples(index=False, name=None)]
-        colours = _colours([*states, *panels.order(data["value"])], quiet)
+        changed = {(run.panel, run.lane, run.at) for run in runs if run.changed}
+        begun = [key in changed for key in data[["panel", "lane", "at"]].itertuples(index=False, name=None)]
+        data["means"] = data["value"].map(meanings) if meanings else pd.Series(begun).map({True: CHANGED, False: PLAIN})
         name = panels.title(frame, state)
-        return panels.drawing(data, "state", lambda whole, narrow: _layout(data, runs, colours, name, whole, narrow))
+        return panels.drawing(data, "state", lambda whole, narrow: _layout(data, runs, name, whole, narrow))
 
     return draw
 
 
 @dataclass
 class _Run:
-    """Equal states that follow each other in one lane, from step `at` to before step `next`."""
+    """Equal states that follow each other in one lane, from step `at` to before step `next`; changed: after another state."""
 
     panel: str
     lane: str
     at: int
     next: int
     state: str
+    changed: bool
 
 
 def _runs(data: pd.DataFrame) -> list[_Run]:
     runs: list[_Run] = []
     for _, lane in data.groupby(["panel", "lane"], sort=False):
         for row in lane.sort_values("at").itertuples():
+            changed = False
             if runs and (runs[-1].panel, runs[-1].lane) == (row.panel, row.lane):
                 before = runs[-1]
                 if before.next == row.at and before.state == row.value:
                     before.next = row.next
                     continue
-            runs.append(_Run(row.panel, row.lane, row.at, row.next, row.value))
+                changed = True
+            runs.append(_Run(row.panel, row.lane, row.at, row.next, row.value, changed))
     return runs
-
-
-def _colours(states: list[str], quiet: tuple[str, ...]) -> dict[str, str]:
-    """A colour for every state, in turn; those that come around again differ by their label."""
-    coloured = [state for state in dict.fromkeys(states) if state not in quiet]
-    return {state: STATES[i % len(STATES)] for i, state in enumerate(coloured)} | dict.fromkeys(quiet, QUIET)
 
 
 def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[list[list[str]], dict[str, str]]:
@@ -136,7 +134,7 @@ def _grid(data: pd.DataFrame, runs: list[_Run], whole: int, narrow: bool) -> _Gr
     return min(grids, key=lambda one: len(one.letters))
 
 
-def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name: str, whole: int, narrow: bool) -> dict:
+def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow: bool) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide; narrow: steps run downwards."""
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
     grid = _grid(data, runs, whole, narrow)
@@ -165,7 +163,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
                 along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
                 across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
             }
-            marks = _marks(colours, name, along).encode(**where).transform_filter(panels.only(panel))
+            marks = _marks(data, name, along).encode(**where).transform_filter(panels.only(panel))
             if len(here) < len(there):
                 marks = marks.transform_filter(alt.FieldOneOfPredicate(field="lane", oneOf=list(here)))
             own = [(run, label) for run, label in zip(runs, grid.labels, strict=True) if run.panel == panel and run.lane in here]
@@ -176,16 +174,18 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     return panels.spec([*charts, *panels.key(grid.letters, grid.wide * (grid.together if narrow else len(steps)))], 1)
 
 
-def _marks(colours: dict[str, str], name: str, along: str) -> alt.Chart:
+def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
     """A block for every row of the frame; the last of a run leaves a gap, the others reach under the next one."""
     gap: dict[str, Any] = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    shown = panels.order(data["means"])
+    scale = alt.Scale(domain=shown, range=[MEANINGS[meaning][0] for meaning in shown])
     return (
         alt.Chart()
         .mark_rect(**gap, **panels.mark("state", name, "panel", "step", "lane"))
         .encode(
             **{f"{along}2": "next:Q"},
-            color=alt.Color("value:N", scale=scale, legend=None),
+            color=alt.Color("means:N", scale=scale, legend=None),
+            **panels.hollow(data, "means:N", scale),
             tooltip=[
                 alt.Tooltip("step:N", title="step"),
                 alt.Tooltip("lane:N", title="of"),

@@ -23,8 +23,8 @@ def waterfall(
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: the first row of a panel is a total, each further one a change to it.
 
-    Every row is one mark. A bar named `end`, the sum, closes each panel and is no row. A rising change is a full bar
-    with a plus, a falling one a hollow bar with a minus. Order is that of the rows; `shared=False` gives each panel its
+    Every row is one mark. A bar named `end`, the sum, closes each panel and is no row. Colour and sign tell a rising change
+    from a falling one. Order is that of the rows; `shared=False` gives each panel its
     own scale. Up to `columns` panels stand side by side, one on a phone. Raises TramplabError if a step is called `end`.
     """
 
@@ -68,26 +68,25 @@ def _layout(data: pd.DataFrame, name: str, end: str, shared: bool, whole: int, c
         y = alt.Y("step:N", sort=bars[panel], scale=alt.Scale(domain=bars[panel]), title=None, axis=axis)
         here = data[data["panel"] == panel]
         joins, sum_bar, texts = _decorations(here, end, y, name if last else None)
-        marks = _steps(name, y, name if last else None).transform_filter(panels.only(panel))
+        marks = _steps(data, name, y, name if last else None).transform_filter(panels.only(panel))
         size = {"width": plot, "height": height * len(bars[panel])}
         charts.append(panels.layers(joins, marks, sum_bar, texts, title=panel, **size))
     return panels.spec(charts, columns, shared)
 
 
-def _steps(name: str, y: alt.Y, axis_title: str | None) -> alt.Chart:
+def _steps(data: pd.DataFrame, name: str, y: alt.Y, axis_title: str | None) -> alt.Chart:
     """A bar for every row of the frame."""
     scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     colour = alt.Color("kind:N", scale=scale, legend=None)
     return (
         alt.Chart()
-        .mark_bar(height=ROW - 8, strokeWidth=1.5, **panels.mark("step", name, "panel", "step"))
+        .mark_bar(height=ROW - 8, **panels.mark("step", name, "panel", "step"))
         .encode(
             x=alt.X("before:Q", title=axis_title),
             x2=alt.X2("after:Q"),
             y=y,
             color=colour,
-            stroke=alt.Stroke("kind:N", scale=scale, legend=None),
-            fillOpacity=alt.condition("datum.kind === 'fall'", alt.value(0), alt.value(1)),
+            **panels.hollow(data, "kind:N", scale),
             tooltip=[
                 alt.Tooltip("step:N", title="step"),
                 alt.Tooltip("value:Q", title=name),
