@@ -64,8 +64,9 @@ class Figure:
     chart can show. alt: a sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source:
     one of SOURCES, whose numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has.
     machine: what measured the times among them. caveat: a sentence that a citation never goes without. answer: rows -> sentences
-    above the rest. measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the
-    machine that builds the book, so that every build has another.
+    above the rest. tabs: a column; the rows of each of its values have a chart or body of their own, under a tab. measured: its
+    table has what machines measured or are called, and must fit whatever that is. own: it shows the machine that builds the book,
+    so that every build has another.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Figure:
     machine: str = ""
     caveat: str = ""
     answer: Callable[[pd.DataFrame], str] | None = None
+    tabs: str = ""
     measured: bool = False
     own: bool = False
 

@@ -6,18 +6,25 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows of a frame of text as a table; the first column names the rows. Its text is the figure's own table."""
+    """The rows of a frame of text as a table; the first column names the rows. Its text is the figure's own table.
+
+    note: a line below. code: the other columns are code. marked: by row and column after the first, which cells stand out.
+    """
 
     frame: pd.DataFrame
     label: str
     text: str = ""
     note: str = ""
+    code: bool = False
+    marked: np.ndarray | None = None
 
     @property
     def html(self) -> str:
@@ -25,8 +32,10 @@ class Grid:
         columns = [str(name) for name in self.frame.columns]
         head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
         lines = []
-        for first, *rest in self.frame.astype(str).itertuples(index=False, name=None):
-            cells = "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
+        marked = np.zeros((len(self.frame), len(columns) - 1), bool) if self.marked is None else self.marked
+        kinds = {False: f'<td{" class=tl-code" * self.code}>', True: f'<td class="{"tl-code " * self.code}tl-changed">'}
+        for (first, *rest), marks in zip(self.frame.astype(str).itertuples(index=False, name=None), marked, strict=True):
+            cells = "".join(f"{kinds[bool(mark)]}{_cell(cell)}</td>" for cell, mark in zip(rest, marks, strict=True))
             lines.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
         return (
             f'<table class="tl-grid" aria-label="{html.escape(self.label)}"><thead><tr>{head}</tr></thead>'

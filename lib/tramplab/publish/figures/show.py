@@ -6,6 +6,7 @@ import html
 import inspect
 import json
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ from ..cite import cite
 from ..classes import FIGURE, OWN
 from ..estimates import beneath
 from ..findings import findings, rendered
+from ..phrases import isa_name, slug
 from ..table import text_table
 from .citation import block, stated, titled
-from .figure import Figure, Study, find
+from .figure import Body, Figure, Study, find
 from .files import Files
 from .fitted import fitted_table
 from .grid import Grid
+from .tabs import tabbed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,31 +68,28 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     # in what was measured cycles were timed, and estimates have columns of their own
     below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
-    body = figure.body(frame) if figure.body else None
     answer = figure.answer(frame) if figure.answer else ""
-    drawing = figure.chart(frame) if figure.chart else None
+    files = Files(figure_id)
+    panes = [_pane(figure, name, share, files) for name, share in _shares(figure, frame)]
     behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     title = titled(study, figure, rows)
     text = f"{title}\n\n{said}{table}"
-    for part in filter(None, (body, behind)):
+    bodies = [pane.body for pane in panes if pane.body]
+    for part in filter(None, (*bodies, behind)):
         text += f"\n{part.text.rstrip()}\n"
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
     found = [rendered.below(one) for one in several if one.finding not in above]
     text += "".join(f"\n{paragraph}" for _, paragraph in found)
     citation = block(study, figure, frame, several=several, title=title)
-    files = Files(figure_id)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(title)}</p>']
     if answer:
         parts.append(f'<p class="tl-answer">{html.escape(answer)}</p>')
-    if drawing:
-        parts.append(_chart_html(drawing, files, figure.alt))
-    if body:
-        parts.append(body.html)
+    parts.append(tabbed(figure_id, [(pane.name, pane.html) for pane in panes]))
     parts += [paragraph for paragraph, _ in found]
-    if not isinstance(body, Grid):  # which is the table, in cells
-        unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
+    if not bodies or not isinstance(bodies[0], Grid):  # which is the table, in cells
+        unfolded = " open" if not any(pane.html for pane in panes) and table.count("\n") <= LONGEST else ""
         pre = f'<pre tabindex="0" aria-label="{html.escape(title)}">{html.escape(table)}</pre>'
         parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
     elif below:
@@ -101,6 +101,29 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
     ]
     return Shown("\n".join(parts), text, citation)
+
+
+@dataclass(frozen=True)
+class _Pane:
+    """What is seen of a figure, or of its share under one tab: a chart or a body, or neither."""
+
+    name: str
+    html: str
+    body: Body | None
+
+
+def _shares(figure: Figure, frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The rows for each tab, under its value; all rows under no name where there are no tabs."""
+    if not figure.tabs:
+        return [("", frame)]
+    return [(str(value), share) for value, share in frame.groupby(figure.tabs, sort=False)]
+
+
+def _pane(figure: Figure, name: str, share: pd.DataFrame, files: Files) -> _Pane:
+    body = figure.body(share) if figure.body else None
+    drawing = figure.chart(share) if figure.chart else None
+    chart = _chart_html(drawing, files, figure.alt, f"-{slug(name)}" if name else "") if drawing else ""
+    return _Pane(isa_name(name) if figure.tabs == "isa" else name, chart + (body.html if body else ""), body)
 
 
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
@@ -126,9 +149,9 @@ def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: 
     return f"Rows: {' · '.join(rows)} · Experiment: {code}{terms}"
 
 
-def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
+def _chart_html(drawing: Drawing, files: Files, alt: str, suffix: str) -> str:
     """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
-    wide, narrow = files.picture("", drawing.spec("wide")), files.picture("-narrow", drawing.spec("narrow"))
+    wide, narrow = (files.picture(suffix + end, drawing.spec(layout)) for layout, end in (("wide", ""), ("narrow", "-narrow")))
     from .chart.packed import packed  # what draws is imported where there is a chart
     from .chart.panels import shared
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from ...anatomy import boxes
@@ -10,10 +12,11 @@ from ...ftrace.releases import LATEST, features
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.measure import run
-from ...publish.figures.chart import flame
+from ...publish.figures.chart import Drawing, flame
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name
 from ..memo import once
+from . import ORDER
 
 NAME = "anatomy"
 TITLE = "What the instructions of a hooked call are for"
@@ -24,6 +27,7 @@ MECHANISMS = {
     "direct call": ("direct", 1),
     "fentry": ("bpf-fentry", 1),
     "fexit": ("bpf-fexit", 1),
+    "kprobe_multi": ("kprobe-multi", 1),
     "fprobe exit": ("fprobe-exit", 1),
     "kretprobe": ("kretprobe", 1),
 }
@@ -87,6 +91,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
+ALT = (
+    "A panel per mechanism, one below the other on one scale: from left to right the instructions of the call in the order "
+    "of execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "
+    "triangle is a mispredicted return. The titles say how many instructions each adds."
+)
+LIMITS = (
+    "Emulated counts of instructions in one call of a function with one argument; no timing. A box's colour is its own "
+    "part; what lies on it may be another."
+)
+
+
 def _figure(isa: str) -> Figure:
     return Figure(
         f"fig-anatomy-{isa.replace('_', '-')}",
@@ -94,12 +109,35 @@ def _figure(isa: str) -> Figure:
         rows=lambda frame: frame[frame["isa"] == isa],
         chart=lambda frame: flame("instructions", mispredicted="missed", facet="panel")(drawn(frame)),
         table=table,
-        alt="A panel per mechanism, one below the other on one scale: from left to right the instructions of the call in the order "
-        "of execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "
-        "triangle is a mispredicted return. The titles say how many instructions each adds.",
-        limits="Emulated counts of instructions in one call of a function with one argument; no timing. A box's colour is its own "
-        "part; what lies on it may be another.",
+        alt=ALT,
+        limits=LIMITS,
     )
 
 
-FIGURES = tuple(map(_figure, ("arm64", "x86_64", "riscv64")))
+def _compared(name: str, question: str, mechanisms: Sequence[str]) -> Figure:
+    """A figure with these mechanisms on each ISA, arm64 first, all on one scale."""
+
+    def some(frame: pd.DataFrame) -> pd.DataFrame:
+        there = frame[frame["mechanism"].isin(mechanisms)]
+        return pd.concat([there[there["isa"] == isa] for isa in ORDER])
+
+    def chart(share: pd.DataFrame) -> Drawing:
+        whole = some(rows())
+        most = int((whole["start"] + whole["instructions"]).max())
+        return flame("instructions", mispredicted="missed", facet="panel", most=most)(drawn(share))
+
+    return Figure(name, question, rows=some, chart=chart, table=table, tabs="isa", alt=ALT, limits=LIMITS)
+
+
+FIGURES = (
+    *map(_figure, ORDER),
+    _compared(
+        "fig-one-call",
+        "What does a call of a traced function execute?",
+        ("one ops", "two ops", "direct call", "fprobe exit", "kretprobe"),
+    ),
+    _compared("fig-anatomy-ops", "Where do the instructions of a second ops go?", ("one ops", "two ops", "direct call")),
+    _compared("fig-anatomy-direct", "What does an fprobe execute beside a direct call?", ("direct call", "fentry", "kprobe_multi")),
+    _compared("fig-anatomy-fexit", "What does seeing a return add to an entry?", ("fentry", "fexit", "fprobe exit")),
+    _compared("fig-anatomy-kretprobe", "What does a kretprobe execute, and its successors?", ("kretprobe", "fprobe exit", "fexit")),
+)

@@ -24,12 +24,13 @@ def flame(
     part: str = "part",
     mispredicted: str = "",
     facet: str = "hook",
+    most: int = 0,
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a panel per `facet`, one below the other on one scale, and in it a box per row.
 
     A box begins at `start` and is `length` wide; those that it contains lie on top of it, `depth` 0 being the lowest. It has the
     colour of its `part`, and its `name` where that fits. mispredicted: a column with how many of the box's own returns are
-    mispredicted; a triangle at the end of the box marks these.
+    mispredicted; a triangle at the end of the box marks these. most: the scale ends there, or at the end of the longest box.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -39,14 +40,14 @@ def flame(
         data["end"], data["top"] = data["start"] + data["value"], data["depth"] + 1
         data["missed"] = panels.numbers(frame, mispredicted) if mispredicted else 0
         parts, title = panels.order(data["part"]), panels.title(frame, length)
-        return panels.drawing(data, "function", lambda width, _: _layout(data, parts, title, width))
+        return panels.drawing(data, "function", lambda width, _: _layout(data, parts, title, width, most))
 
     return draw
 
 
-def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int) -> dict:
+def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int, most: int) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
-    names, most = panels.order(data["panel"]), int(data["end"].max())
+    names, most = panels.order(data["panel"]), max(most, int(data["end"].max()))
     whole -= MARGIN
     colours = alt.Scale(domain=parts, range=[colour(part, parts) for part in parts])
     encoded = {"title": None, "scale": colours, "legend": legend(parts, whole)}
