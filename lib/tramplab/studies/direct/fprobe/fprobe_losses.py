@@ -23,8 +23,8 @@ WAYS: dict[str, Stage] = dict(
         strict=True,
     )
 )
-
-
+#: The ways that were measured -> what their ratios are called in the prose.
+_NAMED = {"unoptimised": "unoptimised", "args saved": "arguments", "+ no list": "no-list", "+ declined": "optimised"}
 #: Way -> the published round that is nearest to it, as it is called here and in the pairs of studies/time/published_pairs. All are
 #: of a Raspberry Pi 4.
 ROUNDS = {
@@ -77,13 +77,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
-    "rfc-unoptimised-published", and so on."""
+    """Numbers for the prose: per ISA "arm64-unoptimised-ratio", "-arguments-ratio" (those saved), "-no-list-ratio" and
+    "-optimised-ratio" of instructions; per round "rfc-unoptimised-published", and so on."""
     values: dict[str, object] = {}
     for r in frame.itertuples():
-        for name, way in (("unoptimised", "unoptimised"), ("optimised", "+ declined")):
-            if r.way == way:
-                values[f"{r.isa}-{name}-ratio"] = f"{r.instructions:.2f}"
+        if r.way in _NAMED:
+            values[f"{r.isa}-{_NAMED[r.way]}-ratio"] = f"{r.instructions:.2f}"
         if r.round:
             values[f"{r.round.lower().replace(', ', '-')}-published"] = f"{r.published:.2f}"
     return values

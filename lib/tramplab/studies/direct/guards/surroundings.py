@@ -13,7 +13,7 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked
+from ....publish.phrases import isa_name, listed, marked, slug
 from ....publish.table import pivot
 from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
@@ -178,9 +178,11 @@ def states_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
-    "arm64-fentry-task-accesses" and "arm64-ops-CPU-accesses"."""
+    "arm64-fentry-task-accesses" and "arm64-ops-CPU-accesses"; of STATES the one that a callback is called in,
+    "arm64-fentry-preemption"; and that "release"."""
     part = newest(frame)
-    values: dict[str, object] = {}
+    values: dict[str, object] = {"release": releases.LATEST}
+    values |= {f"{r.isa}-{slug(r.hook)}-preemption": r.preemption for r in newest(states()).itertuples()}
     for isa in dict.fromkeys(part["isa"]):
         for hook in HOOKS:
             for owner in ("task", "CPU"):

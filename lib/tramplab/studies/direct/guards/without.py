@@ -30,6 +30,7 @@ MISSING: dict[str, Callable[[Kernel], AbstractContextManager[None]]] = {"RCU": w
 CALLED, LEFT_OUT, FAULT, NONE = "callback is called", "callback is left out", "faults", "no such hook"
 LETTERS = {CALLED: "c", FAULT: "F", LEFT_OUT: "s", NONE: "-"}
 MEANINGS = {CALLED: theme.RIGHT, FAULT: theme.NOTICED, LEFT_OUT: theme.ONE, NONE: theme.NOTHING}
+_COUNTED = {"called": CALLED, "faults": FAULT}
 #: Programs as kernels run them.
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
 #: Why d10 is no run's to decide.
@@ -110,12 +111,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: in how many of the kernels (ISA and release) that have one a program is called without RCU and without
-    a task, "programs-rcu-called", "programs-task-called", of "programs-total"; the field that an fentry program wants first where
-    there is no task, "arm64-fentry-wants"."""
+    a task, "programs-rcu-called", "programs-task-called", and in how many it faults, "programs-task-faults", of "programs-total";
+    the field that an fentry program wants first where there is no task, "arm64-fentry-wants"."""
     some = frame[frame["hook"].isin(PROGRAMS) & (frame["outcome"] != NONE)]
     values: dict[str, object] = {"programs-total": len(some[some["missing"] == "RCU"])}
     for missing in MISSING:
-        values[f"programs-{missing.lower()}-called"] = int((some["outcome"][some["missing"] == missing] == CALLED).sum())
+        outcomes = some["outcome"][some["missing"] == missing]
+        values |= {f"programs-{missing.lower()}-{name}": int((outcomes == of).sum()) for name, of in _COUNTED.items()}
     last = newest(frame)
     for r in last[(last["missing"] == "task") & (last["hook"] == "fentry")].itertuples():
         values[f"{r.isa}-fentry-wants"] = r.at

@@ -174,8 +174,9 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
-    round "rfc-kprobe-published", and so on, and "dd-fprobe-published" of copying; "bases-apart", the rates without a probe;
-    "arm64-real-total", what Debian's 6.12 executes."""
+    round "rfc-kprobe-published", and so on, in how many a kprobe takes the most time, "rounds-kprobe-most" of "rounds-total", and
+    "dd-fprobe-published" of copying; "bases-apart", the rates without a probe; "arm64-real-total", what Debian's 6.12 executes,
+    and "real-least-ratio" and "real-most-ratio" of the lab's instructions to those of Debian's kernels."""
     values: dict[str, object] = {}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.way.replace(', ', '-').replace(' ', '-')}"
@@ -185,7 +186,15 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     values |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
     values["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
     values |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
-    return values
+    values |= {"rounds-total": len(ROUNDS), "rounds-kprobe-most": sum(_most(frame, r) == BREAKPOINT for r in ROUNDS)}
+    found = beside_real(frame)
+    real = found["lab"] / found["kernel"]
+    return values | {"real-least-ratio": f"{real.min():.3f}", "real-most-ratio": f"{real.max():.3f}"}
+
+
+def _most(frame: pd.DataFrame, name: str) -> str:
+    """The way that takes the most time in a round."""
+    return str(frame.loc[frame[name].idxmax(), "way"])
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -206,7 +215,7 @@ def rounds_answer(frame: pd.DataFrame) -> str:
     """What each round says of the kprobe, beside the instructions."""
     kprobe = frame[(frame["isa"] == MEASURED_ON) & (frame["way"] == BREAKPOINT)].iloc[0]
     first = "In every published round a kprobe takes the most time"
-    if not all(frame.loc[frame[r].idxmax(), "way"] == BREAKPOINT for r in ROUNDS):
+    if not all(_most(frame, r) == BREAKPOINT for r in ROUNDS):
         first = "In some published rounds a kprobe is not the costliest way"
     times = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
     return f"{first}: {times} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."

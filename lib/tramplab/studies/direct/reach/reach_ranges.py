@@ -200,12 +200,12 @@ def where_bpf_lies(frame: pd.DataFrame, isa: str, release: str) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and of
-    arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside") and how near the lowest
-    place is ("arm64-kaslr-lowest"), without it what is in reach of the first and of the last site ("arm64-first-inside",
-    "arm64-last-inside"); and the least text computed for with which a first site does not reach the lowest place
-    ("arm64-lost-text"), and with which modules have no room that every site reaches ("arm64-window-lost-text"). And riscv64's
-    room for BPF ("riscv64-bpf-room")."""
+    """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and
+    of arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside"), how near the lowest
+    place is ("arm64-kaslr-lowest") and whether sites reach that ("arm64-kaslr-first", without KASLR "arm64-nokaslr-first"),
+    without it what is in reach of the first and of the last site ("arm64-first-inside", "arm64-last-inside"); and the least
+    text computed for with which a first site does not reach the lowest place ("arm64-lost-text"), and with which modules have
+    no room that every site reaches ("arm64-window-lost-text"). And riscv64's room for BPF ("riscv64-bpf-room")."""
     release = kernels()[0][1]
     values: dict[str, object] = {}
     for isa in ISAS:
@@ -214,6 +214,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (KASLR, NO_KASLR))
     values["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
     values |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
+    values |= {"arm64-kaslr-first": _in_reach(kaslr), "arm64-nokaslr-first": _in_reach(plain)}
     values["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
     values |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
     lost = [size for size in SIZES if _one(frame, "arm64", release, NO_KASLR, f"{size} MiB").loc["first", "case"] in (OTHERS, NONE)]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
+from ....publish.phrases import slug
 from ....unwind.stacks import DOUBLED, FP, MISSING, RETURNED, RIGHT, WRONG
 from ...memo import once
 from . import stack_calls
@@ -96,13 +97,20 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose, of the calls that are drawn: "fexit-total" instructions, and "fexit-caller-found" of them."""
+    values: dict[str, object] = {}
+    for variant in DRAWN:
+        chosen, key = of(frame, "arm64", variant), slug(variant)
+        values[f"{key}-total"] = int(chosen["boundaries"].sum())
+        values[f"{key}-caller-found"] = int(chosen["boundaries"][chosen["caller"] == RIGHT].sum())
+    return values
+
+
 def answer(frame: pd.DataFrame) -> str:
     """How long both are there in the calls that are drawn."""
-    parts = []
-    for variant in DRAWN:
-        chosen = of(frame, "arm64", variant)
-        good = chosen[chosen["caller"] == RIGHT]["boundaries"].sum()
-        parts.append(f"{good} of {chosen['boundaries'].sum()} with {variant}")
+    n = numbers(frame)
+    parts = [f"{n[f'{slug(v)}-caller-found']} of {n[f'{slug(v)}-total']} with {v}" for v in DRAWN]
     return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(parts)}."
 
 
