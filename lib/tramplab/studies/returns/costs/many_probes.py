@@ -62,6 +62,8 @@ RETURN, INDIRECT = 3, 5
 _STATIC_CALLS = ("function_graph_enter_regs", "ftrace_return_to_handler")
 #: Probes of a kind, and those that they are cheaper than or not.
 PAIRS = {"bare handlers": (FPROBE, KRETPROBE), "a BPF program behind each": (MULTI, KRETPROBE_BPF)}
+#: What the number from which on the first of each pair is cheaper is called in the prose.
+_FROM = dict(zip(("from", "program-from"), PAIRS.values(), strict=True))
 #: As Debian's kernels are counted, with one probe; fexit's trampoline is not Debian's there.
 _DEBIAN = {KRETPROBE: "kretprobe", FPROBE: "fprobe-exit", KRETPROBE_BPF: "kretprobe-bpf", MULTI: "kretprobe-multi"}
 UNITS = {"instructions": "insns", "bytes": "B"}
@@ -285,17 +287,20 @@ def memory_answer(frame: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
-    function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number");
+    function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number"),
+    "x86_64-program-from" with BPF programs, and "x86_64-mitigated-from" and "x86_64-mitigated-program-from" with mitigations;
     "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations."""
     values: dict[str, object] = {}
     for isa in ISAS:
-        values[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
+        values |= {f"{isa}-{name}": cheaper_from(frame, isa, pair) or "no number" for name, pair in _FROM.items()}
         for m in _ON_ONE:
             key = f"{isa}-{slug(m)}"
             values |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
             values |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
     for m in _ON_ONE:
         values |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
+    with_them = mitigated(frame)
+    values |= {f"x86_64-mitigated-{name}": cheaper_from(with_them, "x86_64", pair) or "no number" for name, pair in _FROM.items()}
     return values | {"return-more": RETURN, "indirect-more": INDIRECT}
 
 

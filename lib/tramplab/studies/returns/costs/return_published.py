@@ -150,23 +150,25 @@ def answer(frame: pd.DataFrame) -> str:
     """How the published rounds rank an fprobe's exit handler and a kretprobe, whole and without their entries, and where the lab's
     instructions do not; and what was measured."""
     multi = frame[frame["what"] != FEXIT]
-    faster = int((multi["published"] < 1).sum())
+    n = numbers(frame)
     against = contradicted(multi)
     taken = measured(MULTI, LATEST)
     ratios = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
     timed = f"takes {ratios} times a kretprobe's cycles" if ratios else "was timed on no saved machine"
     shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
     return (
-        f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} rounds that "
-        f"{multi['message'].nunique()} mails published, {shares[0]} as much; without what each takes at the entry alone, "
-        f"{shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them. "
+        f"A program on an fprobe's exit takes less time than one on a kretprobe in {n['rounds-faster']} of {n['rounds-total']} "
+        f"rounds that {multi['message'].nunique()} mails published, {shares[0]} as much; without what each takes at the entry "
+        f"alone, {shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them. "
         f"Measured in user mode, the lab's fprobe of {LATEST} {timed}."
     )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
-    values: dict[str, object] = {}
+    """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios; of "rounds-total" with an
+    fprobe "rounds-faster", in which it takes less time than a kretprobe."""
+    multi = frame[frame["what"] != FEXIT]
+    values: dict[str, object] = {"rounds-total": len(multi), "rounds-faster": int((multi["published"] < 1).sum())}
     for r in frame.itertuples():
         key = slug(r.round)
         shown = {"published": r.published, "return": r.returns, "insns": r.instructions}

@@ -250,10 +250,14 @@ def stack_pointers() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
-    Debian's kernels whose return_to_handler does not pass the stack pointer."""
+    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; of all uses and ISAs
+    how often the value is read, "value-total", and the same, "value-same", and the kept registers, "kept-total", and lost,
+    "kept-lost"; and "without-sp", Debian's kernels whose return_to_handler does not pass the stack pointer."""
     data = stack_pointers()
     values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
+    for field, kind, name in (("value", SAME, "same"), ("kept", LOST, "lost")):
+        outcomes = frame["outcome"][frame["field"] == field]
+        values |= {f"{field}-total": len(outcomes), f"{field}-{name}": int((outcomes == kind).sum())}
     for _, r in counted(frame).iterrows():
         key = f"{r['isa']}-{slug(r['use'])}"
         values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), MEANINGS, strict=False)}
