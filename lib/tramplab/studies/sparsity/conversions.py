@@ -74,12 +74,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
-    how many there are on each ISA."""
+    """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes) and
+    "-chain-copies"; and "conversions", how many there are on each ISA."""
     values: dict[str, object] = {"conversions": frame["conversion"].nunique()}
     for isa, part in frame[frame["chain"]].groupby("isa", sort=False):
         values[f"{isa}-chain-total"] = int(part["instructions"].sum())
-        values[f"{isa}-chain-written"] = int(part["written"].sum())
+        values |= {f"{isa}-chain-written": int(part["written"].sum()), f"{isa}-chain-copies": len(part)}
     return values
 
 

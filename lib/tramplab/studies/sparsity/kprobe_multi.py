@@ -27,6 +27,8 @@ ENTRY, BOTH = PROBES
 FILLS = ("plain", "kernel")
 #: Why p7 is no run's to decide.
 UNDECIDED = "what is acceptable is a judgement"
+#: What was merged, by where an ISA has its pt_regs.
+MERGED = (f"plain, {IN_PLACE}", f"plain, {CPU}")
 UNITS = {"link": "added", "instructions": "added", "share": "%"}
 
 
@@ -114,13 +116,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
-    "-both-share" in percent; "riscv64-plain-per-cpu-inline" (instructions, see inlined())."""
+    "-both-share" in percent; what was merged, at the entry, "arm64-merged-percent"; "riscv64-plain-per-cpu-inline" (instructions,
+    see inlined())."""
     values: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         values[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
             values[f"{r.isa}-link-added"] = r.link
+            if r.way in MERGED:
+                values[f"{r.isa}-merged-percent"] = round(r.share)
     return values
 
 
@@ -132,8 +137,7 @@ def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
 
 def answer(frame: pd.DataFrame) -> str:
     """The merged copy, the one on the stack, all registers, and light structures."""
-    merged = {**share(frame, f"plain, {IN_PLACE}"), **share(frame, f"plain, {CPU}")}
-    both = {**share(frame, f"plain, {IN_PLACE}", BOTH), **share(frame, f"plain, {CPU}", BOTH)}
+    merged, both = ({isa: said for way in MERGED for isa, said in share(frame, way, probe).items()} for probe in (ENTRY, BOTH))
     return (
         f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
         f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "

@@ -123,12 +123,24 @@ def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: st
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
     garbage, "right", "wrong", "garbage"; consumers, "consumers"; by the pt_regs that ftrace_partial_regs() makes at the entry,
-    whether user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain"."""
+    whether user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain"; in the newest
+    release how many conclusions are right at the entry through accessors, "accessors-right" of "accessors-asked", from that
+    pt_regs, "converted-right", and from a breakpoint's, "breakpoint-right"; and how many consumers read the fields of STATE,
+    "arm64-state-readers" of "arm64-readers"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
     counts = some["outcome"].value_counts()
     out = {"cells": len(some), "consumers": some["consumer"].nunique()} | {kind: int(counts.get(kind, 0)) for kind in LETTERS}
     made = frame[(frame["way"] == PARTIAL) & (frame["provider"] == ENTRY) & frame["consumer"].isin((MODE, CHAIN))]
-    return out | {f"{r.isa}-{slug(r.release)}-{r.consumer}": r.outcome for r in made.itertuples()}
+    out |= {f"{r.isa}-{slug(r.release)}-{r.consumer}": r.outcome for r in made.itertuples()}
+    new = some[some["consumer"] != FULL]
+    entry = new[new["provider"] == ENTRY]
+    trap = new[new["view"] == BREAKPOINT]
+    parts = {"accessors": entry[entry["way"] == ACCESSORS], "converted": entry[entry["way"] == PARTIAL], "breakpoint": trap}
+    for name, part in parts.items():
+        out |= {f"{name}-right": int((part["outcome"] == RIGHT).sum()), f"{name}-asked": len(part)}
+    for isa, readers in state_readers(frame).items():
+        out |= {f"{isa}-state-readers": len(readers), f"{isa}-readers": int((trap["isa"] == isa).sum())}
+    return out
 
 
 def _as_user(frame: pd.DataFrame) -> str:
@@ -138,31 +150,31 @@ def _as_user(frame: pd.DataFrame) -> str:
     return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
 
 
-def _right(part: pd.DataFrame) -> str:
-    some = part[(part["outcome"] != NOT_ASKED) & (part["consumer"] != FULL)]
-    return f"{(some['outcome'] == RIGHT).sum()} of {len(some)}"
+def state_readers(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """ISA -> the consumers that read its fields of STATE from a breakpoint's pt_regs, in the newest release."""
+    some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT)]
+    return {
+        isa: [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
+        for isa, state in STATE.items()
+    }
 
 
 def answer(frame: pd.DataFrame) -> str:
     """Through accessors all is right; as a pt_regs, arguments and the way back are, and mode and flags are not."""
-    new = frame[frame["release"] == NEW]
-    entry = new[new["provider"] == ENTRY]
-    ways = {way: _right(entry[entry["way"] == way]) for way in (ACCESSORS, PARTIAL)}
-    trap = _right(new[new["view"] == BREAKPOINT])
+    n = numbers(frame)
+    right = {name: f"{n[f'{name}-right']} of {n[f'{name}-asked']}" for name in ("accessors", "converted", "breakpoint")}
     return (
-        f"At a function's entry ({NEW}) {ways[ACCESSORS]} conclusions are right through accessors, {ways[PARTIAL]} from the "
-        f"pt_regs of ftrace_partial_regs() and {trap} from a breakpoint's."
+        f"At a function's entry ({NEW}) {right['accessors']} conclusions are right through accessors, {right['converted']} from "
+        f"the pt_regs of ftrace_partial_regs() and {right['breakpoint']} from a breakpoint's."
     )
 
 
 def answer_reads(frame: pd.DataFrame) -> str:
     """On which fields most consumers rest, and who reads the flags."""
-    some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT)]
-    parts = []
-    for isa, state in STATE.items():
-        who = [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
-        parts.append(f"On {isa_name(isa)} {listed(state)} {'is' if len(state) == 1 else 'are'} read for {listed(who)}.")
-    return " ".join(parts)
+    return " ".join(
+        f"On {isa_name(isa)} {listed(STATE[isa])} {'is' if len(STATE[isa]) == 1 else 'are'} read for {listed(who)}."
+        for isa, who in state_readers(frame).items()
+    )
 
 
 # -- claims

@@ -9,7 +9,7 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed
+from ...publish.phrases import isa_name, listed, slug
 from ...sparsity.consumers.matrix import GARBAGE
 from ...sparsity.consumers.walks import walk
 from ...sparsity.structures.views import ACCESSORS, PARTIAL, views
@@ -70,10 +70,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
-    find something that is not there, "strange"."""
+    find something that is not there, "strange"; and how many functions are found from what ftrace_partial_regs() makes at the
+    entry, "riscv64-v7-2-converted-found"."""
     counts = frame["outcome"].value_counts()
     strange = (frame["strange"] != "") | (frame["error"] != "")
-    return {
+    made = frame[(frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
+    found: dict[str, object] = {f"{r.isa}-{slug(r.release)}-converted-found": r.found for r in made.itertuples()}
+    return found | {
         "walks": len(frame),
         "nobody": int(counts.get(NOBODY, 0)),
         "chance": int(counts.get(CHANCE, 0)),

@@ -171,8 +171,16 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
-    "-memory" (B), "-fields" (written), "-right" and "-asked"."""
+    "-memory" (B), "-fields" (written), "-right" and "-asked"; how many of "fills-total" serve every consumer, "fills-whole";
+    and after how many full saves and other ways a kprobe's emulated step is right, "step-full-right" of "step-full-total",
+    "step-other-right" of "step-other-total"."""
     values: dict[str, object] = {}
+    fills = frame[frame["kind"] == COPY]
+    values |= {"fills-total": len(fills), "fills-whole": int((fills["right"] == fills["asked"]).sum())}
+    steps = served().query("consumer == 'emulate-step'")
+    full_saves = steps["way"].str.startswith(FULL)
+    for name, part in (("full", steps[full_saves]), ("other", steps[~full_saves])):
+        values |= {f"step-{name}-right": int((part["outcome"] == RIGHT).sum()), f"step-{name}-total": len(part)}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         values |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
