@@ -153,13 +153,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
     which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
-    replacement."""
+    replacement; and what becomes of both in the newest release, "x86_64-fentry-outcome"."""
     both = frame[frame["outcome"] == BOTH]
     values: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
     values |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
     for r in both[both["patching"] == "first"].itertuples():
         values[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
-    return values
+    newest = frame[(frame["release"] == releases.LATEST) & (frame["patching"] == "first")]
+    return values | {f"{r.isa}-{r.beside.replace(' ', '-')}-outcome": r.outcome for r in newest.itertuples()}
 
 
 def answer(frame: pd.DataFrame) -> str:

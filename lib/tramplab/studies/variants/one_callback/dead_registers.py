@@ -117,14 +117,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: poisoned registers that were claimed dead, those of them that were not, and the ones that carry
-    an argument without a change of the result (none may)."""
-    claimed = frame[frame["role"].isin(CLAIMED)]
+    an argument without a change of the result (none may); and of which no one claimed anything "others", and those of them that
+    are not dead, "others-alive"."""
+    claimed, others = frame[frame["role"].isin(CLAIMED)], frame[~frame["role"].isin((*CLAIMED, "argument"))]
     return {
         "claimed": len(claimed),
         "alive": int((claimed["effect"] != "none").sum()),
         "arguments": int((frame["role"] == "argument").sum()),
         "unnoticed": int(((frame["role"] == "argument") & (frame["effect"] == "none")).sum()),
-        "others": int((~frame["role"].isin((*CLAIMED, "argument"))).sum()),
+        "others": len(others),
+        "others-alive": int((others["effect"] != "none").sum()),
     }
 
 

@@ -24,6 +24,8 @@ NAME = "arguments"
 TITLE = "What each argument of the function costs"
 #: A line each, so at most six: what kernels have, and trampolines for one ops that differ in nothing but what they save.
 SHOWN = ("bpf-fentry", "ops", "ops-own-regs", "ops-clobbered", "ops-own-args", "ops-live")
+#: Those that are made for the function.
+MADE = ("bpf-fentry", "ops-live")
 UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
 
 
@@ -77,7 +79,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
     of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
-    "arm64-ops-added", the instructions added with two arguments."""
+    "arm64-ops-added", the instructions added with two arguments. Of hooks made for the function, and of the others, on all ISAs:
+    "made-lines" and "other-lines", how many there are, "-flat", of how many the instructions are the same for every function,
+    and "-flat-bytes", of how many the bytes."""
     values: dict[str, object] = {}
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         moved = line.set_index("args")["bytes_moved"]
@@ -85,8 +89,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             values[f"{isa}-{hook}-{args}"] = int(moved[args])
         values[f"{isa}-{hook}-step"] = step(moved.to_dict())
         values[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
-    flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
-    values["lines"], values["flat"] = len(flat), int(flat.sum())
+    flat = frame.groupby(["isa", "hook"])[["instructions", "bytes_moved"]].nunique() == 1
+    made = flat.index.isin(MADE, level="hook")
+    for name, part in (("made", flat[made]), ("other", flat[~made])):
+        values[f"{name}-lines"] = len(part)
+        values |= {f"{name}-flat": int(part["instructions"].sum()), f"{name}-flat-bytes": int(part["bytes_moved"].sum())}
     return values
 
 

@@ -252,6 +252,18 @@ def _comes_back(last: pd.DataFrame) -> bool:
     return not (kept.groupby(["isa", "ops"])[["count", "flags", "pointer", "target"]].nunique() > 1).any(axis=None)
 
 
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: on all ISAs together after how many changes the record was looked at ("seen-total"), how many
+    different sets of ops were attached then ("attached-total"), and how many different records they had ("records-total"); and
+    how many writes a change makes, "arm64-writes", or "2 or 3" where not all make as many."""
+    last = frame[frame["last"]]
+    records = last.assign(flags=last["flags"].map(in_short))[["isa", "ops", "count", "flags", "pointer", "target"]]
+    values: dict[str, object] = {"seen-total": len(records), "records-total": len(records.drop_duplicates())}
+    values["attached-total"] = len(records[["isa", "ops"]].drop_duplicates())
+    sizes = frame[frame["write"] != ""].groupby(["isa", "step"], sort=False).size()
+    return values | {f"{isa}-writes": " or ".join(map(str, sorted(set(of)))) for isa, of in sizes.groupby("isa", sort=False)}
+
+
 def answer_writes(frame: pd.DataFrame) -> str:
     """The writes of a change on every ISA, in order; ISAs that have the same are named together."""
     orders: dict[str, list[str]] = {}

@@ -72,8 +72,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: what the fix-up costs, see cost()."""
-    return cost()
+    """Numbers for the prose: what the fix-up costs, see cost(); and of a program's instructions, by ISA, kind of program and way of
+    unwinding, how many there are, "x86_64-fexit-ORC-count", and at how many function and caller are both found, "-both"."""
+    program = table(inside(frame)).query("part == 'program'")
+    keys = program["isa"] + "-" + program["hook"] + "-" + program["unwound"]
+    return cost() | {f"{key}-{of}": int(n) for of in ("count", "both") for key, n in zip(keys, program[of], strict=True)}
 
 
 def _answer(rows: pd.DataFrame) -> str:

@@ -229,21 +229,30 @@ def _answer_where(rows: pd.DataFrame) -> str:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
     what is not so in a kernel without them; "entry-gained", how many a call gains where first instructions are known; of ORC's
-    rules "orc-found-boundaries" of "orc-all-boundaries" with ftrace's hooks in all releases."""
+    rules "orc-found-boundaries" of "orc-all-boundaries" with ftrace's hooks in all releases, and the same by frame pointers in
+    kernels built with them, "fp-found-boundaries"; of a call with one ops, by frame pointers in the newest release, the
+    instructions of ftrace's trampoline, "arm64-trampoline-boundaries", and at how many of these one is missing,
+    "arm64-lost-boundaries"."""
     alone = (frame["unwinder"] == PLAIN) & (frame["unwound"] == WITHOUT) & (frame["wrong"] != "")
     call = frame[frame["found"] == BOTH].groupby(["isa", "release", "records", "hook", "unwinder"], sort=False)["boundaries"].sum()
     wide = call.unstack("unwinder").fillna(0)
     calls = frame[frame["unwinder"] == PLAIN].groupby(["isa", "release", "records", "hook"], sort=False).size().index
     wide = wide.reindex(calls).fillna(0)
     gained = {int(n) for n in wide[ENTRY] - wide[PLAIN]}
-    orc = frame[(frame["unwinder"] == BY_ORC) & ~_newer(frame)]
-    return {
+    values: dict[str, object] = {
         "release": releases.LATEST,
         "wrong-boundaries": int(frame.loc[alone, "boundaries"].sum()),
         "entry-gained": " or ".join(map(str, sorted(gained))),
-        "orc-found-boundaries": int(orc.loc[orc["found"] == BOTH, "boundaries"].sum()),
-        "orc-all-boundaries": int(orc["boundaries"].sum()),
     }
+    for name, how in (("orc", BY_ORC), ("fp", FP)):
+        part = frame[_ways(frame) & (frame["unwound"] == how) & ~_newer(frame)]
+        values[f"{name}-found-boundaries"] = int(part.loc[part["found"] == BOTH, "boundaries"].sum())
+        values[f"{name}-all-boundaries"] = int(part["boundaries"].sum())
+    one = frame[(frame["release"] == releases.LATEST) & _ways(frame) & (frame["unwound"] == FP) & (frame["hook"] == "ops")]
+    for isa, part in one[one["component"] == "trampoline"].groupby("isa", sort=False):
+        values[f"{isa}-trampoline-boundaries"] = int(part["boundaries"].sum())
+        values[f"{isa}-lost-boundaries"] = int(part.loc[part["found"] != BOTH, "boundaries"].sum())
+    return values
 
 
 #: The limits of every figure of unwinding.
