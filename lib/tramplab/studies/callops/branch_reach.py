@@ -182,8 +182,9 @@ def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> f
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
-    of the newest what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed
-    for in which BL does not reach all of it ("bl-short-mib")."""
+    of the newest what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); the least text computed
+    for in which BL does not reach all of it ("bl-short-mib"); and of all places and texts what x86-64's CALL reaches at the least
+    ("call-least") and a JAL at the most ("jal-most")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
     short = [size for size in SIZES if _of(frame, "BL", TEXT, f"{size} MiB") < 100]
     return {
@@ -192,6 +193,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "pair-mib": f"{debian[PAIR]:.0f}",
         "lone-mib": f"{debian[LONE]:.0f}",
         "bl-short-mib": min(short) if short else "none",
+        "call-least": percent(frame.loc[frame["branch"] == "CALL", "reached"].min()),
+        "jal-most": percent(frame.loc[frame["branch"] == JAL, "reached"].max()),
     }
 
 

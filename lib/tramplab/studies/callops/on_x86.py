@@ -149,7 +149,8 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
-    "copies-first-comes-text", "-cpus", "-tasks" of the plans; and "copy-bytes", of a lone ops' trampoline."""
+    "copies-first-comes-text", "-cpus", "-tasks" of the plans, "copies-text-total" of all plans together; and "copy-bytes", of a
+    lone ops' trampoline."""
     names = {COPIES: "copies", POINTER: "pointer"}
     values: dict[str, object] = {}
     for r in frame.itertuples():
@@ -158,6 +159,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             values |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
         else:
             values |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
+    for built, name in names.items():
+        plans = frame[(frame["built"] == built) & frame["what"].isin(CHANGES)]
+        values |= {f"{name}-{what}-total": int(plans[what].sum()) for what in ("text", "cpus", "tasks")}
     return values | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
 
 

@@ -109,26 +109,32 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     return out.sort_values("machine", key=lambda s: s.map(order.index), kind="stable", ignore_index=True)
 
 
-def steps(frame: pd.DataFrame, machine: str, built: str, line: str) -> dict[tuple[int, int], float]:
-    """What each ops more was timed at, in ns, between the cells of a line ("here" or "elsewhere") that follow each other: by their
-    numbers of ops. Cells with a mistake, or that do not fit their table, are left out."""
+def steps(
+    frame: pd.DataFrame, machine: str, built: str, line: str, value: str = "published"
+) -> dict[tuple[int, int], float]:
+    """What each ops more was timed at, in ns, or with value="instructions" counted at, between the cells of a line ("here" or
+    "elsewhere") that follow each other: by their numbers of ops. Cells with a mistake, or that do not fit their table, are left
+    out."""
     part = frame[(frame["machine"] == machine) & (frame["built"] == built) & ~frame["mistaken"] & ~frame["odd"]]
     part = part[part["here"] == 1] if line == "elsewhere" else part[part["here"] > 1]
-    cells = list(zip(part[line], part["published"], strict=True))
+    cells = list(zip(part[line], part[value], strict=True))
     return {(a, b): (y - x) / (b - a) for (a, x), (b, y) in itertools.pairwise(cells)}
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
-    "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns, at the least and at the most."""
+    "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns, at the least and at the most, and
+    "k1-elsewhere-counted-low" and "-high" for instructions."""
     values: dict[str, object] = {}
     for r in named(frame).itertuples():
         key = f"{r.machine.lower()}-{r.case.replace(' ', '-').replace('/', '-')}"
         values |= {f"{key}-ns": f"{r.published:g}", f"{key}-ratio": f"{r.published_ratio:.1f}"}
         values[f"{key}-instructions-ratio"] = f"{r.instructions_ratio:.1f}"
     for machine in dict.fromkeys(frame["machine"]):
-        found = steps(frame, machine, WITHOUT, "elsewhere").values()
-        values |= {f"{machine.lower()}-elsewhere-step-{end}": f"{n:.0f}" for end, n in (("low", min(found)), ("high", max(found)))}
+        for name, value in (("step", "published"), ("counted", "instructions")):
+            found = steps(frame, machine, WITHOUT, "elsewhere", value).values()
+            ends = {"low": min(found), "high": max(found)}
+            values |= {f"{machine.lower()}-elsewhere-{name}-{end}": f"{n:.0f}" for end, n in ends.items()}
     return values
 
 
