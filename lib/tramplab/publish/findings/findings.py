@@ -145,7 +145,7 @@ _Id = Annotated[
 class _File(Entry, frozen=True):
     """A file of findings. in_short: page -> what it says in short, in this order. titles: figure -> what it is headed with."""
 
-    findings: Annotated[dict[_Id, Finding], Meta(min_length=1)]
+    findings: dict[_Id, Finding] = field(default_factory=dict)
     titles: dict[_FigureId, Title] = field(default_factory=dict)
     in_short: dict[str, Annotated[tuple[str, ...], Meta(min_length=2, max_length=6)]] = field(default_factory=dict)
 

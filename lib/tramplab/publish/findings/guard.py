@@ -84,15 +84,15 @@ def _number(side: str, numbers: Mapping[str, object]) -> float:
 
 
 def as_number(given: object) -> Value:
-    """A number, also where it is written as text; any other text as it is.
+    """A number, also where it is written as text or in percent; any other text as it is.
 
-    >>> as_number("39,831"), as_number("near"), as_number(True)
-    (39831.0, 'near', 1.0)
+    >>> as_number("39,831"), as_number("11%"), as_number("near"), as_number(True)
+    (39831.0, 11.0, 'near', 1.0)
     """
     if isinstance(given, bool):
         return float(given)
     try:
-        return float(str(given).replace(",", ""))
+        return float(str(given).replace(",", "").removesuffix("%"))
     except ValueError:
         return str(given)
 

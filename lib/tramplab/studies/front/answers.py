@@ -110,6 +110,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: instructions that a case adds, "arm64-bpf-fentry-near-added"."""
+    return {f"{r.isa}-{phrases.slug(r.case)}-added": int(r.instructions) for r in frame.itertuples()}
+
+
 def body(frame: pd.DataFrame) -> Body:
     """A line per case: on each ISA the instructions and, where there is one, a time with the letter of its machine and kernel; and
     mispredicted returns."""

@@ -130,12 +130,17 @@ def _cut(name: str) -> str:
     return name if len(name) <= _ROOM else f"{name[: _ROOM - 2]}.."
 
 
+def _first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without counts that an earlier hook has, too."""
+    return frame.drop_duplicates(["isa", "release", "function", "kernel", "lab"])
+
+
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA, hook and function, of which a long name is cut; per release the kernel's instructions and the lab's. Counts
     stand with the first hook that has them."""
     if frame.empty:
         return frame.drop(columns=["part"])
-    first = frame.drop_duplicates(["isa", "release", "function", "kernel", "lab"])
+    first = _first(frame)
     both = zip(first["kernel"], first["lab"], strict=True)
     shown = first.assign(cell=[f"{k} {n}" for k, n in both])
     keys = shown[["isa", "hook", "function"]].drop_duplicates()
@@ -150,6 +155,14 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
     return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: how many counts of a function are not the same in kernel and lab, "different-total", and how many of
+    those are larger in the kernel, "kernel-more-total"."""
+    first = _first(frame)
+    more = first["kernel"] > first["lab"]
+    return {"different-total": int((first["kernel"] != first["lab"]).sum()), "kernel-more-total": int(more.sum())}
 
 
 def answer(frame: pd.DataFrame) -> str:

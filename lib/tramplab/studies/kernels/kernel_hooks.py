@@ -84,8 +84,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
-    return {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
+    """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"; and by how
+    much, at the most, a hook adds more or less than there in the real-time flavour, "rt-most-percent", and in all other
+    flavours, "others-most-percent"."""
+    added = {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
+    off = flavours(frame)
+    percent, rt = 100 * (off["here"] / off[PLAIN] - 1).abs(), off["flavour"] == "rt"
+    return added | {f"{name}-most-percent": round(float(percent[of].max()), 1) for name, of in (("rt", rt), ("others", ~rt))}
 
 
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from ...estimate import cores
 from ...estimate.cores import Core
 from ...estimate.cycles import BAND
 from ...estimate.judged import Case, Verdict, judge, summary
+from ...isa import ISAS
 from ...native import Result
 from ...native.cached import HOOKS, SHAPES, saved
 from ...publish.figures.figure import Figure
@@ -112,9 +113,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles."""
+    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles; and of an ISA's cores how many were
+    timed, "arm64-timed-total", and how many of those models are usable, "arm64-usable-total"."""
     core = cores.get("golden-cove")
-    return {**{name: core[name].value for name in ("mispredict", "pop_flags", "forward")}, "branch": core["mispredict"].low}
+    values: dict[str, object] = {name: core[name].value for name in ("mispredict", "pop_flags", "forward")}
+    values["branch"] = core["mispredict"].low
+    found = cases(frame)
+    for isa in ISAS:
+        timed = [v for c in cores.cores().values() if c.isa == isa and (v := judge(c.name, found)).cases]
+        values |= {f"{isa}-timed-total": len(timed), f"{isa}-usable-total": sum(v.usable for v in timed)}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -137,9 +137,25 @@ def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
-    lines = _lines(frame)
-    return {"calls-total": f"{lines['all registers']['calls']:.1f} to {lines['ip alone']['calls']:.1f}"}
+    """Numbers for the prose: calls that were redirected in a run ("calls-total"), in millions, by either trampoline; how many
+    counts of instructions there are, "counts-total", and how many are within the error of the counters, "counts-within"; by how
+    many millions the branch misses of both trampolines differ, "misses-apart", with its error, "misses-error"; and mispredicted
+    returns of a redirected call, "ip-missed" and "regs-missed"."""
+    ip, every, less = _lines(frame).values()
+    return {
+        "calls-total": f"{every['calls']:.1f} to {ip['calls']:.1f}",
+        "counts-total": len(frame),
+        "counts-within": sum(_fits(frame)),
+        "misses-apart": abs(less["misses"]),
+        "misses-error": less["misses_error"],
+        "ip-missed": ip["missed"],
+        "regs-missed": every["missed"],
+    }
+
+
+def _fits(frame: pd.DataFrame) -> list[bool]:
+    """Is each count of instructions within the error of what the counters give?"""
+    return ((frame["instructions"] - frame["counted"]).abs() <= frame["instructions_error"]).tolist()
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -147,7 +163,7 @@ def answer(frame: pd.DataFrame) -> str:
     ip, every, less = _lines(frame).values()
     alike = "the same" if ip["missed"] == every["missed"] else "not the same"
     same = "alike" if abs(less["misses"]) <= less["misses_error"] else "not alike"
-    fits = [abs(r["instructions"] - r["counted"]) <= r["instructions_error"] for r in (ip, every, less)]
+    fits = _fits(frame)
     return (
         f"The replay has {alike} number of mispredicted returns for both ({ip['missed']} and {every['missed']} a redirected call); "
         f"the published misses rose {same}. {sum(fits)} of {len(fits)} counts of instructions lie within the error of what the "

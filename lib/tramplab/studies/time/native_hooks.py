@@ -170,8 +170,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the page: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
-    windows agree "windows", "within" and "steady"."""
+    windows agree "windows", "within" and "steady"; and of the largest result of each CPU whose own core has a usable model
+    "own-total", costs on which windows agree, and "own-inside", those in the band of that model."""
+    shown = _largest(frame)
+    shown = shown[shown["exact"].astype(bool) & shown["agreed"].astype(bool) & shown[["low", "cycles"]].notna().all(axis="columns")]
     return {
+        "own-total": len(shown),
+        "own-inside": _inside(shown),
         "jump": jump(native_machine.led(frame)),
         "windows": NEEDED,
         "within": f"{WITHIN:.0%}",

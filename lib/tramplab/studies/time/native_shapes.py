@@ -197,8 +197,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the page: "shapes", how many there are."""
-    return {"shapes": len(shapes.GRID)}
+    """Numbers for the page: "shapes", how many there are; and on all machines the least rank correlation of the nearest model,
+    "model-least-rank", and the greatest of the count of instructions, "count-most-rank"; 0 where nothing is ranked."""
+    ranked = ranks(frame).dropna(subset="all_rank")
+    leads = frame[frame["lead"].astype(bool)].drop_duplicates("machine")
+    near = ranked.merge(leads, left_on=["machine", "estimator"], right_on=["machine", "core"])["all_rank"]
+    counted = ranked.loc[ranked["estimator"] == "instructions", "all_rank"]
+    least, most = min(near, default=0.0), max(counted, default=0.0)
+    return {"shapes": len(shapes.GRID), "model-least-rank": least, "count-most-rank": most}
 
 
 def answer_saved(frame: pd.DataFrame) -> str:

@@ -218,7 +218,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
-    first core and "3-zen3-estimated" on each."""
+    first core and "3-zen3-estimated" on each; and of the pairs on all cores, "pairs-total", how often the estimate says which
+    hook costs more, "pairs-right", and how often the published ratio is in its band, "pairs-inside"."""
     values: dict[str, object] = {}
     places = {key: n for n, key in enumerate(dict.fromkeys(zip(frame["run"], frame["what"], strict=True)), 1)}
     for r in frame.to_dict("records"):
@@ -226,16 +227,23 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         values.setdefault(f"{n}-published", f"{r['published']:g}")
         values.setdefault(f"{n}-estimated", _ratio(r))
         values[f"{n}-{r['core']}-estimated"] = _ratio(r)
-    return values
+    return values | {"pairs-total": len(frame), "pairs-right": int(_right(frame).sum()), "pairs-inside": int(_inside(frame).sum())}
+
+
+def _right(frame: pd.DataFrame) -> pd.Series:
+    """Does the estimate say which hook of a pair costs more?"""
+    return (frame["cycles"] > 1) == (frame["published"] > 1)
+
+
+def _inside(frame: pd.DataFrame) -> pd.Series:
+    """Is the published ratio in the band of the estimate?"""
+    return frame["published"].between(frame["low"], frame["high"])
 
 
 def answer(frame: pd.DataFrame) -> str:
     """In how many pairs the published ratio lies in the band, by core, and which of two hooks costs more."""
-    parts = []
-    for name, part in frame.groupby("core", sort=False):
-        inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
-        parts.append(f"{inside} of {len(part)} on {name}")
-    costly = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
+    parts = [f"{_inside(part).sum()} of {len(part)} on {name}" for name, part in frame.groupby("core", sort=False)]
+    costly = _right(frame).sum()
     which = "in every pair" if costly == len(frame) else f"in {costly} of {len(frame)} pairs"
     return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(parts)}."
 
