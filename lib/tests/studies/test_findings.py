@@ -41,6 +41,11 @@ def test_a_title_is_so_and_has_no_number_of_its_own(name):
     assert show(study, name).text.replace("\n", " ").startswith(title.filled(numbers))
 
 
+def test_every_figure_is_headed_with_what_it_shows():
+    """But for those of the machine that builds the book, of which nothing can be said before."""
+    assert {f.id for study in studies.every().values() for f in study.FIGURES if not f.own} == set(findings.titles())
+
+
 def test_a_title_that_is_not_so_any_more_gives_way_to_the_question(monkeypatch):
     study = studies.with_figure("fig-anatomy-arm64")
     rows = study.rows()
