@@ -2,7 +2,7 @@
 // calls as text. lib/tramplab/publish/stepper/stepper.py writes the data inside it, walk_data.py says what its parts mean.
 "use strict";
 (() => {
-  const ABOVE = 4;   // rows of code in view above the current one
+  const ABOVE = 3;   // rows of code in view above the current one
   const make = (tag, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(tag), properties);
     element.append(...children);
@@ -10,6 +10,15 @@
   };
   const stack = (offset) => (offset ? `S${offset < 0 ? "-" : "+"}0x${Math.abs(offset).toString(16)}` : "S");
   const depth = (text) => (text === "S" ? 0 : /^S[+-]0x/.test(text) ? parseInt(text.slice(1), 16) : NaN);
+
+  // Scroll a list as little as needed for some of its rows to be in view; the upper ones, if there is no room for all.
+  const reveal = (list, rows) => {
+    if (!rows.length) return;
+    const top = Math.min(...rows.map((row) => row.offsetTop));
+    const bottom = Math.max(...rows.map((row) => row.offsetTop + row.offsetHeight));
+    list.scrollTop = Math.min(Math.max(list.scrollTop, bottom - list.clientHeight), top);
+  };
+  const fold = (className, summary, ...children) => make("details", { className }, make("summary", {}, summary), ...children);
 
   // From what each step changed to what there is after each step.
   const replay = (walk) => {
@@ -79,8 +88,12 @@
       this.buttons = this.segments.map(([name], n) => button(name, `go to ${name}`, () => this.stops[n]));
       this.remarks = this.notes.map(([name, offset, text]) =>
         ({ at: this.stops[this.segments.findIndex(([other]) => other === name)] + offset, line: make("p", {}, text) }));
+      this.all = make("button", { type: "button", textContent: "All rows", ariaPressed: "false",
+        title: "show all registers and all of the memory", onclick: () => this.unfold() });
+      const same = this.walks.filter((walk) => walk.same.length);
+      const title = this.closest(".tl-figure")?.querySelector(".tl-title")?.textContent ?? "The call";
       this.tabs = this.walks.map((walk, n) => make("button", { type: "button", textContent: walk.isa, onclick: () => this.show(n) }));
-      this.board = make("div", { className: "tl-board", role: "group", tabIndex: 0, ariaLabel: "The call, step by step",
+      this.board = make("div", { className: "tl-board", role: "group", tabIndex: 0, ariaLabel: `${title} Step by step`,
         onkeydown: (event) => this.key(event) },
         make("div", { className: "tl-tools" },
           button("⇤", "first step (Home)", () => 0), button("←", "one step back", () => this.now - 1),
@@ -92,9 +105,13 @@
         make("div", { className: "tl-tools tl-tabs", role: "group", ariaLabel: "ISA" }, ...this.tabs),
         ...(this.remarks.length ? [make("div", { className: "tl-notes" }, ...this.remarks.map(({ line }) => line))] : []),
         make("div", { className: "tl-walks" }, ...this.walks.map((walk) => this.column(walk))),
-        make("p", { className: "tl-keys" }, "Keys: ← → one step, PageUp PageDown ten, n p milestone, Home End. The boxed instruction "
-          + "has just been executed: • it changed the register, W wrote, R read the word; · not known yet; ▸ the stack pointer. "
-          + "S: the stack pointer at the function's first byte. x@0: what register x held there."));
+        make("div", { className: "tl-folds" }, this.all,
+          ...(same.length ? [fold("tl-same", `Registers that never change: ${same.map(({ isa, same }) => `${same.length} on ${isa}`)
+            .join(", ")}`, ...same.map(({ isa, same }) => make("p", {}, make("b", {}, isa), ` ${same.map(([name, value]) =>
+            (value === `${name}@0` ? name : `${name}=${value}`)).join(", ")}`)))] : []),
+          fold("tl-keys", "Keys and marks", make("p", {}, "Keys: ← → one step, PageUp PageDown ten, n p milestone, Home End. The boxed "
+            + "instruction has just been executed: • it changed the register, W wrote, R read the word; · not known yet; ▸ the stack "
+            + "pointer. S: the stack pointer at the function's first byte. x@0: what register x held there."))));
       this.prepend(this.board);
     }
 
@@ -147,12 +164,19 @@
         walk.code.append(line);
       });
       walk.state = make("span");
-      walk.column = make("section", { className: "tl-walk", ariaLabel: walk.isa },
+      walk.lists = [[...registers], [...memory]].map((rows, n) =>
+        make("ul", { className: "tl-held", ariaLabel: `${walk.isa}: ${n ? "memory" : "registers"}` }, ...rows));
+      walk.column = make("div", { className: "tl-walk", role: "group", ariaLabel: walk.isa },
         make("p", { className: "tl-isa" }, make("b", { textContent: walk.config }), walk.state),
         walk.code, make("div", { className: "tl-notes" }, ...walk.notes.map(({ line }) => line)),
-        make("ul", { className: "tl-held", ariaLabel: `${walk.isa}: registers` }, ...registers),
-        make("ul", { className: "tl-held", ariaLabel: `${walk.isa}: memory` }, ...memory));
+        ...walk.lists);
       return walk.column;
+    }
+
+    // All rows of registers and memory, or as many as fit beside the code.
+    unfold() {
+      this.all.ariaPressed = `${this.board.classList.toggle("tl-all")}`;
+      this.draw(this.now);
     }
 
     // On a phone one ISA is seen at a time.
@@ -203,9 +227,13 @@
       this.buttons.forEach((button, i) => button.ariaCurrent = i === n ? "step" : null);
       for (const { at, line } of this.remarks) line.classList.toggle("tl-on", at === position);
       const said = this.walks.map((walk) => this.drawWalk(walk, walk.path[position]));
-      for (const { code, lines, path } of this.walks) {   // after all else, so that the page is laid out once
+      for (const { code, lines, path, lists } of this.walks) {   // after all else, so that the page is laid out once
         const rows = [...code.children];
         code.scrollTop = rows[Math.max(rows.indexOf(lines[path[position].step]) - ABOVE, 0)].offsetTop;
+        for (const list of lists) {
+          const marked = ["tl-now", "tl-read", "tl-sp"].map((name) => [...list.children].filter((row) => row.classList.contains(name)));
+          reveal(list, marked.find((some) => some.length) ?? []);
+        }
       }
       this.slider.ariaValueText = `${where}, step ${position + 1} of ${this.places.length}`;
       this.said.replaceChildren(` ${position + 1}/${this.places.length}`, make("span", {}, `, ${where}. ${said.join("; ")}`));
@@ -223,9 +251,11 @@
       for (const [place, { cells, line }] of walk.rows) {
         const register = place < walk.registers;
         const now = !waits && changed.has(place);
-        cells[0].textContent = now ? (register ? "•" : "W") : !waits && read.has(place) ? "R" : "";
+        const reads = !waits && read.has(place);
+        cells[0].textContent = now ? (register ? "•" : "W") : reads ? "R" : "";
         cells[3].textContent = walk.values[held[place]] ?? "·";
         line.classList.toggle("tl-now", now);
+        line.classList.toggle("tl-read", reads);
         if (!register) {
           line.classList.toggle("tl-sp", stack(walk.places[place]) === sp);
           line.classList.toggle("tl-below", walk.places[place] < depth(sp));

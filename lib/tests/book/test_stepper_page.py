@@ -210,6 +210,57 @@ def test_an_address_opens_at_its_step_with_the_stepper_in_view(browser, bases, t
     assert visit(browser, bases[transport], PAGE, look=go_there).errors == []
 
 
+STEPPERS = ["trampoline-variants", "trampoline-saving", "direct-returns", "patching-schedules", "pt-regs-copy", "kretprobe-steps"]
+
+
+@pytest.mark.parametrize("page", STEPPERS)
+def test_a_board_is_within_a_screen_and_shows_what_the_step_is_about(browser, bases, page):
+    """What it is to be looked at for is above; the rows that a step changed are in view; no two boards have the same name."""
+
+    def look(tab):
+        boards = tab.query_selector_all("tl-steps .tl-board")
+        assert len({board.get_attribute("aria-label") for board in boards}) == len(boards) > 0
+        assert tab.query_selector_all("tl-steps section") == [], "a region would need a name of its own"
+        for board in boards:
+            assert board.evaluate("e => e.closest('tl-steps').previousElementSibling.className") == "tl-watch"
+            board.focus()
+            heights = {board.bounding_box()["height"]}
+            for _ in range(40):
+                tab.keyboard.press("ArrowRight")
+                hidden = board.evaluate("""e => [...e.querySelectorAll(".tl-held")].flatMap((list) => {
+                  const rows = [...list.querySelectorAll(".tl-now")], inside = list.getBoundingClientRect();
+                  const seen = rows.filter((row) => row.getBoundingClientRect().bottom <= inside.bottom + 1
+                    && row.getBoundingClientRect().top >= inside.top - 1);
+                  return rows.length && !seen.length ? [rows[0].textContent] : [];
+                })""")
+                assert hidden == []
+            heights.add(board.bounding_box()["height"])
+            assert len(heights) == 1 and max(heights) <= 560
+            tab.keyboard.press("Home")
+
+    visit(browser, bases["file"], f"book/{page}", look=look)
+
+
+def test_all_rows_and_registers_that_never_change_unfold(browser, bases, walks):
+    def look(tab):
+        board = tab.query_selector("#fig-first-callback tl-steps .tl-board")
+        folded = board.bounding_box()["height"]
+        tab.click("#fig-first-callback .tl-folds button")
+        bottoms = "all => all.map((list) => [list, list.lastElementChild].map((e) => e.getBoundingClientRect().bottom))"
+        lists = tab.eval_on_selector_all("#fig-first-callback .tl-held", bottoms)
+        assert all(last <= bottom + 1 for bottom, last in lists) and board.bounding_box()["height"] > folded
+        tab.click("#fig-first-callback .tl-folds button")
+        assert board.bounding_box()["height"] == folded
+        tab.click("#fig-first-callback .tl-same summary")
+        said = tab.eval_on_selector_all("#fig-first-callback .tl-same p", "all => all.map((p) => p.innerText)")
+        for text, w in zip(said, walks, strict=True):
+            names = [part.partition("=")[0] for part in text.removeprefix(w["isa"]).strip().split(", ")]
+            changing = {name for _, changed, _, _ in w["steps"] for name in changed}
+            assert set(names) < set(w["registers"]) and not set(names) & changing
+
+    visit(browser, bases["file"], PAGE, look=look)
+
+
 def test_a_phone_shows_one_isa_at_a_time(browser, bases, walks):
     def look(tab):
         tab.click("#fig-first-callback tl-steps button:has-text('restore')")

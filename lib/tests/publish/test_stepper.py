@@ -33,6 +33,7 @@ WALK = {
     ],
     "milestones": {"site": 0, "save": 1, "return": 5},
 }
+WATCH = "Watch x0 & x1."
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,7 @@ def test_packing_loses_nothing(walks, which):
         assert {names[n]: text for n, text in state.items()} == {n: held[n] for n in names if n in held}
     changing = {name for _, changed, _, _ in walk["steps"] for name in changed}
     assert changing | {walk["sp"]} == set(places(packed)[: packed["registers"]])
+    assert dict(packed["same"]) == {name: text for name, text in walk["registers"].items() if name not in changing | {walk["sp"]}}
 
 
 def test_a_loop_is_a_jump_and_the_stack_left_alone_is_one_row():
@@ -93,15 +95,20 @@ def test_a_loop_is_a_jump_and_the_stack_left_alone_is_one_row():
 
 def test_the_data_is_small(walks):
     """As it goes over the wire; most of it is code, as a call without loops runs each instruction once."""
-    script = re.search(r"<script[^>]*>(.*?)</script>", stepper(walks, {}).html, re.S)[1]
+    script = re.search(r"<script[^>]*>(.*?)</script>", stepper(walks, {}, WATCH).html, re.S)[1]
     steps = sum(len(w["steps"]) for w in walks)
     assert len(gzip.compress(script.encode())) / steps <= 20 and len(script) / steps <= 60
 
 
 def test_text_cannot_end_the_script_element():
-    made = stepper([WALK], {}).html
+    made = stepper([WALK], {}, WATCH).html
     assert made.count("</script>") == 1 and data_in(made)["walks"][0]["symbols"] == WALK["symbols"]
     assert "tramp&lt;/script&gt;" in made
+
+
+def test_what_to_look_for_is_above_in_html_and_text():
+    made = stepper([WALK], {}, WATCH)
+    assert made.html.startswith('<p class="tl-watch">Watch x0 &amp; x1.</p>\n<tl-steps>') and made.text.startswith(f"{WATCH}\n\n")
 
 
 # -- milestones and notes
@@ -125,7 +132,8 @@ def test_milestones_in_another_order_are_refused():
 def test_notes_are_pinned_to_the_step_they_are_about():
     at = [("site", 0), ("save", 1), ("save", "stp"), ("save", "ret"), ("site", "tramp</script>+0x4"), ("site", "f+0x4")]
     assert [step_of(WALK, *where) for where in at] == [0, 2, 1, 5, 2, 5]
-    made = stepper([WALK], {"arm64": {("save", "ret"): "There.", ("site", 0): "Here."}, "": {("save", 2): "All."}})
+    notes = {"arm64": {("save", "ret"): "There.", ("site", 0): "Here."}, "": {("save", 2): "All."}}
+    made = stepper([WALK], notes, WATCH)
     assert data_in(made.html)["walks"][0]["notes"] == [[0, "Here."], [5, "There."]]
     assert data_in(made.html)["notes"] == [["save", 2, "All."]]
     assert [made.text.count(f"     # {text}\n") for text in ("Here.", "There.", "All.")] == [1, 1, 1]
@@ -149,13 +157,13 @@ def test_notes_are_pinned_to_the_step_they_are_about():
 )
 def test_a_note_about_nothing_is_refused(notes, complaint):
     with pytest.raises(TramplabError, match=re.escape(complaint)):
-        stepper([WALK], notes)
+        stepper([WALK], notes, WATCH)
 
 
 def test_too_many_walks_are_refused():
     for walks in ([], [WALK, WALK], [{**WALK, "isa": name} for name in "abcd"]):
         with pytest.raises(TramplabError, match="one to 3 walks of different ISAs"):
-            stepper(walks, {})
+            stepper(walks, {}, WATCH)
 
 
 # -- text

@@ -93,8 +93,8 @@ def test_what_the_last_instruction_needs_is_shown():
 
 def test_two_walks_of_one_thing_are_told_by_one_text():
     walks = strips(found("riscv64-pair-target", ""))
-    made = stepper(walks, {PATCHER: {(START, "fence.i"): "A note."}}, "what happens")
-    assert made.text == "what happens" and made.html.count("<details") == 1 and "<pre" in made.html
+    made = stepper(walks, {PATCHER: {(START, "fence.i"): "A note."}}, "Watch t0.", "what happens")
+    assert made.text == "Watch t0.\n\nwhat happens" and made.html.count("<details") == 1 and "<pre" in made.html
     assert "A note." in made.html
     with pytest.raises(TramplabError, match="about no step"):
-        stepper(walks, {PATCHER: {(START, "isb"): "No."}}, "what happens")
+        stepper(walks, {PATCHER: {(START, "isb"): "No."}}, "Watch t0.", "what happens")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from dataclasses import dataclass
 
 from ...base.errors import TramplabError, unknown
+from ...base.width import INDENTED_WIDTH
 from .walk_data import pack
 from .walk_text import LEGEND, walk_text
 
@@ -27,9 +29,9 @@ class Stepper:
     text: str
 
 
-def stepper(walks: list[dict], notes: Notes, told: str = "") -> Stepper:
-    """Walks side by side with the author's notes. told: a text that tells all of them together, where they are parts of one
-    thing; without it each is told by itself.
+def stepper(walks: list[dict], notes: Notes, watch: str, told: str = "") -> Stepper:
+    """Walks side by side with the author's notes. watch: the sentence above them, what to look for. told: a text that tells all of
+    them together, where they are parts of one thing; without it each is told by itself.
 
     A note is pinned to (milestone, at): so many steps behind the milestone; or the first step from there on whose
     instruction begins with the text `at`, or lies there ("lab_callback", "three_args+0x4"). A note for all walks is
@@ -61,12 +63,15 @@ def stepper(walks: list[dict], notes: Notes, told: str = "") -> Stepper:
     }
     # "<" is escaped so that no text can end the script element
     script = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    element = f'<tl-steps><script type="application/json">{script}</script>\n'
+    element = (
+        f'<p class="tl-watch">{html.escape(watch)}</p>\n<tl-steps><script type="application/json">{script}</script>\n'
+    )
+    above = textwrap.fill(watch, INDENTED_WIDTH, break_on_hyphens=False) + "\n"
     if told:
-        return Stepper(f"{element}{_text_html('All steps', told)}</tl-steps>", told)
+        return Stepper(f"{element}{_text_html('All steps', told)}</tl-steps>", f"{above}\n{told}")
     plain = {walk["isa"]: walk_text(walk, own[walk["isa"]], common) for walk in walks}
     whole = "\n".join(_text_html(f"The whole call on {name}", f"{LEGEND}\n{text}") for name, text in plain.items())
-    return Stepper(f"{element}{whole}</tl-steps>", "\n".join([LEGEND, *plain.values()]))
+    return Stepper(f"{element}{whole}</tl-steps>", "\n".join([above, LEGEND, *plain.values()]))
 
 
 def segments(walks: list[dict]) -> list[tuple[str, int]]:

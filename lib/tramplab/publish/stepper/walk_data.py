@@ -17,7 +17,7 @@ def pack(walk: dict) -> dict:
     changed and ~place for what it read; the code goes on with the next line except where jumps (step -> line) says
     otherwise. registers: how many places are registers. sp: the stack pointer's place, -1 for a walk that has none. memory:
     the rows to show, a place or a stretch of the stack that the call leaves alone, as [top, bottom, what it is called].
-    fields: place -> what the word is called.
+    fields: place -> what the word is called. same: name and value of each register that never changes and is not shown.
     """
     changing = {r for _, changed, _, _ in walk["steps"] for r in changed} | set(walk.get("shown", ()))
     registers = [r for r in walk["registers"] if r in changing]
@@ -56,6 +56,7 @@ def pack(walk: dict) -> dict:
         "memory": _rows(offsets, min([*offsets, *deepest], default=0), place, walk["fields"])
         + [place[name] for name in memory[len(offsets) :]],
         "fields": {place[name]: field for name, field in walk["fields"].items() if name in place},
+        "same": [[name, text] for name, text in walk["registers"].items() if name not in place],
     }
 
 

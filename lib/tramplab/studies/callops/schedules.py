@@ -28,7 +28,12 @@ SHOWN = {
     "fig-another-ops": "arm64-common",
 }
 
-
+#: Figure -> what to look for.
+WATCH = {
+    "fig-preempted-first": "Watch t0: the thread never writes it, and its last instruction jumps to an address made from it.",
+    "fig-preempted-target": "Watch t0: it holds the upper half of the old target's address when the thread executes the new JALR.",
+    "fig-another-ops": "Watch x2: it still holds a, the ops that was removed, when the thread calls b's callback.",
+}
 #: Figure -> what is said of which step; see publish/stepper/stepper.py. What must not happen is said of the last by itself.
 NOTES: dict[str, Notes] = {
     "fig-preempted-first": {
@@ -109,7 +114,8 @@ def steps(figure_id: str) -> Stepper:
     last, at = list(thread["milestones"].items())[-1]
     end = {(last, len(thread["steps"]) - at - 1): f"{found.violation}."}
     notes = NOTES[figure_id]
-    return stepper([patcher, thread], notes | {THREAD: notes[THREAD] | end}, schedule.text(found, width=INDENTED_WIDTH))
+    told = schedule.text(found, width=INDENTED_WIDTH)
+    return stepper([patcher, thread], notes | {THREAD: notes[THREAD] | end}, WATCH[figure_id], told)
 
 
 def _steps(frame: pd.DataFrame) -> list[str]:

@@ -23,6 +23,12 @@ ISA, FUNCTION, ARGUMENTS = "x86_64", "one_arg", (1,)
 WALKS = {"kretprobe": KRETPROBE_BPF, "fprobe": MULTI, "fexit": FEXIT}
 BODY, TRAMPOLINE, HANDLER, TIDY, LEAVE = "body", "trampoline", "handler", "tidy", "leave"
 
+#: What to look for.
+WATCH = (
+    "Compare the address that the function's RET takes from the stack: kretprobe and fprobe have put that of a trampoline in "
+    "place of the caller's, and it then has to find the call; fexit's trampoline has called the function itself."
+)
+
 #: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
@@ -107,7 +113,7 @@ def rows() -> pd.DataFrame:
 
 def body(_: pd.DataFrame) -> Stepper:
     """The ways back to step through."""
-    return stepper(walks(), NOTES)
+    return stepper(walks(), NOTES, WATCH)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:

@@ -26,6 +26,12 @@ FUNCTION, ARGUMENTS = "two_args", (1, 2)
 #: The newest release's way to a pt_regs for a program of kprobe_multi (sparsity/ways/ways.py).
 MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
 
+#: What to look for.
+WATCH = (
+    "Watch the memory in callback: on arm64 and riscv64 the handler loads one field after the other from the trampoline's frame "
+    "and stores it in a pt_regs; on x86-64 the frame is a pt_regs already."
+)
+
 #: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
@@ -76,7 +82,7 @@ def fields() -> pd.DataFrame:
 
 def body(_: pd.DataFrame) -> Stepper:
     """The calls to step through."""
-    return stepper(walks(), NOTES)
+    return stepper(walks(), NOTES, WATCH)
 
 
 def answer(frame: pd.DataFrame) -> str:

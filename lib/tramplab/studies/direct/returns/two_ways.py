@@ -21,6 +21,12 @@ TITLE = "Called directly and through an fprobe, step by step"
 ISA, FUNCTION, ARGUMENTS = "arm64", "two_args", (1, 2)
 DIRECT, FPROBE = "direct call", "fprobe"
 
+#: What to look for.
+WATCH = (
+    "Compare what runs in save, before the program: the direct call's trampoline stores the two arguments and calls the guards; "
+    "the fprobe's stores every register that may hold an argument, and the code that it calls searches for the fprobe and its link."
+)
+
 #: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
@@ -78,7 +84,7 @@ def rows() -> pd.DataFrame:
 
 def body(_: pd.DataFrame) -> Stepper:
     """The calls to step through."""
-    return stepper(walks(), NOTES)
+    return stepper(walks(), NOTES, WATCH)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:

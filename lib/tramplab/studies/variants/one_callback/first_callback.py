@@ -20,6 +20,12 @@ _OWN_OPS = "CALL_OPS: the eight bytes before three_args point to the ops, so one
 _DIRECT = "Has this ops a direct call? If so, leave through it now, with nothing saved."
 _FROM_OPS = "The function to call comes from the ops. The trampoline is everybody's, yet no list is walked."
 
+#: What to look for.
+WATCH = (
+    "Compare in save where each trampoline takes the address of the ops from: x86-64 from a word after its own code, arm64 and "
+    "riscv64 from the eight bytes before the function."
+)
+
 #: What is said of which step; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
@@ -92,7 +98,7 @@ def rows() -> pd.DataFrame:
 
 def body(_: pd.DataFrame) -> Stepper:
     """The calls to step through."""
-    return stepper(walks(), NOTES)
+    return stepper(walks(), NOTES, WATCH)
 
 
 FIGURES = (

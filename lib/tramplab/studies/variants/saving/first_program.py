@@ -24,6 +24,12 @@ _CONTEXT = "All the program is passed: where the saved arguments are."
 _ENTER = "RCU's read side, migration off, the run's context, and a counter that keeps the program from running inside itself."
 _ENTER_LAZY = "RCU's read side, here a section without preemption, the run's context, and what keeps the program out of itself."
 
+#: What to look for.
+WATCH = (
+    "Compare save with restore: each trampoline stores the function's two arguments, calls the program between its guards, and "
+    "loads the same two arguments again."
+)
+
 #: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
@@ -93,7 +99,7 @@ def rows() -> pd.DataFrame:
 
 def body(_: pd.DataFrame) -> Stepper:
     """The calls to step through."""
-    return stepper(walks(), NOTES)
+    return stepper(walks(), NOTES, WATCH)
 
 
 def answer(frame: pd.DataFrame) -> str:
