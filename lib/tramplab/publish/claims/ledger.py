@@ -14,7 +14,7 @@ from ..figures.show import Shown
 from ..findings import findings
 from . import verdict
 from .citation import NOT_JUDGED, citation
-from .markup import SYMBOLS, box_html, entries_html, table_html
+from .markup import SYMBOLS, box_html, entries_html, index_html
 from .verdict import Judged
 
 __all__ = ["NOT_JUDGED", "as_json", "as_text", "box", "citation", "ledger", "verdicts"]
@@ -34,12 +34,12 @@ def box(claim_id: str) -> Shown:
 
 
 def verdicts() -> Shown:
-    """A row per claim with its verdict; runs every judge."""
+    """The claims by their verdicts; as text, a row per claim. Runs every judge."""
     everything = verdict.all_judged()
     head = f'<div class="tl-figure tl-ledger"><p class="tl-title">{_count(everything)}</p>'
     text = [_fill(_count(everything), INDENTED_WIDTH, "", ""), ""]
     text += [_fill(_head(j), INDENTED_WIDTH, _INDENT, "") for j in everything]
-    shown = f"{head}\n{table_html(everything)}\n</div>"
+    shown = f"{head}\n{index_html(everything)}\n</div>"
     return Shown(shown, "\n".join(text) + "\n", cite.citation("claims", _count(everything)))
 
 

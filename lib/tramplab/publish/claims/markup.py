@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import inspect
-import textwrap
 from pathlib import Path
 
 from ..cite import cite
@@ -17,7 +16,6 @@ from .verdict import Judged
 #: Beside the words, so that verdicts can be told apart at a glance and without colour.
 SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", THEN: "◷", UNDECIDABLE: "–"}
 UNJUDGED_SYMBOL = "○"
-SAID = 58  # characters of a claim in a table: a line of it
 _LORE = "https://lore.kernel.org/r/"
 
 
@@ -37,14 +35,16 @@ def box_html(j: Judged, brief: bool, finding: str) -> str:
     return "\n".join(parts)
 
 
-def table_html(everything: list[Judged]) -> str:
-    """A row per claim: its id, which leads to its place below, the start of what was said, and the verdict."""
-    parts = ['<table class="tl-verdicts"><thead><tr><th>Claim</th><th>In our words</th><th>Verdict</th></tr></thead><tbody>']
+def index_html(everything: list[Judged]) -> str:
+    """A line per kind of verdict with the ids of its claims, each of which leads to its place below."""
+    kinds: dict[str, list[Judged]] = {kind: [] for kind in (*SYMBOLS, NOT_JUDGED)}
     for j in everything:
-        name, words = html.escape(j.claim.id), html.escape(str(j.verdict or NOT_JUDGED))
-        said = html.escape(textwrap.shorten(j.claim.said, SAID, placeholder="\N{NO-BREAK SPACE}…"))
-        parts.append(f'<tr><td><a href="#{name}">{name}</a></td><td>{said}</td><td>{_symbol(j)} {words}</td></tr>')
-    return "\n".join([*parts, "</tbody></table>"])
+        kinds[j.verdict.kind if j.verdict else NOT_JUDGED].append(j)
+    lines = []
+    for kind, some in kinds.items():
+        links = ", ".join(f'<a href="#{j.claim.id}">{html.escape(j.claim.id)}</a>' for j in some)
+        lines += [f"<li>{_symbol(some[0])} <strong>{html.escape(_capital(kind))}</strong>: {links}</li>"] if some else []
+    return "\n".join(['<ul class="tl-verdicts">', *lines, "</ul>"])
 
 
 def entries_html(some: list[Judged]) -> str:
