@@ -154,7 +154,15 @@ def test_figures_have_their_files_and_a_table_in_the_page(site):
             assert f'id="{name}"' in text, f"{name} is shown under another name"
             for suffix in (".csv", ".json"):
                 assert (site / page).parent.joinpath(address + suffix).stat().st_size > 50
-        assert text.count("<summary>Table</summary>") + text.count('<table class="tl-grid"') >= len(figures)
+        assert len(re.findall(r"<summary>(?:Table|All rows)</summary>|<table class=\"tl-grid\"", text)) >= len(figures)
+
+
+def test_no_figure_is_only_a_folded_table(site):
+    for page in PAGES:
+        text = (site / f"{page}.html").read_text("utf-8")
+        for name, figure in re.findall(r'<figure[^>]* id="(fig-[\w-]+)">(.*?)</figure>', text, re.S):
+            seen = re.sub(r"<details(?! open).*?</details>", "", figure, flags=re.S)
+            assert re.search(r"<svg|<img|<table|<pre|<tl-steps|<div class=\"tl-runs", seen), name
 
 
 def test_charts_are_what_vega_lite_expects(site):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .chart import Drawing
 
 
-#: Lines of a table that stands open where nothing else shows the rows; longer ones are folded.
-LONGEST = 20
+#: Lines of a table that stands open where nothing else shows the rows; of a longer one only the most telling rows are open.
+LONGEST = 30
 GLOSSARY = f"{Path(cite.PAGE_OF_TERMS).stem}.html"  # beside every page: what the names of hooks mean
 
 
@@ -64,7 +64,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     rows = study.rows() if rows is None else rows
     frame = figure.rows(rows)
     shown = figure.table(frame)
-    table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
+    table = _printed(figure, shown)
     # in what was measured cycles were timed, and estimates have columns of their own
     below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
@@ -89,9 +89,11 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     parts.append(tabbed(figure_id, [(pane.name, pane.html) for pane in panes]))
     parts += [paragraph for paragraph, _ in found]
     if not bodies or not isinstance(bodies[0], Grid):  # which is the table, in cells
-        unfolded = " open" if not any(pane.html for pane in panes) and table.count("\n") <= LONGEST else ""
-        pre = f'<pre tabindex="0" aria-label="{html.escape(title)}">{html.escape(table)}</pre>'
-        parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
+        seen, short = any(pane.html for pane in panes), table.count("\n") <= LONGEST
+        if not seen and not short:
+            parts.append(_pre(title, _printed(figure, figure.table(figure.telling(frame))) if figure.telling else _first(table)))
+        name = "Table" if seen or short else "All rows"
+        parts.append(f"<details{' open' if short and not seen else ''}><summary>{name}</summary>{_pre(title, table)}</details>")
     elif below:
         parts.append(f'<p class="tl-links">{html.escape(" ".join(below.split()))}</p>')
     if behind:
@@ -124,6 +126,20 @@ def _pane(figure: Figure, name: str, share: pd.DataFrame, files: Files) -> _Pane
     drawing = figure.chart(share) if figure.chart else None
     chart = _chart_html(drawing, files, figure.alt, f"-{slug(name)}" if name else "") if drawing else ""
     return _Pane(isa_name(name) if figure.tabs == "isa" else name, chart + (body.html if body else ""), body)
+
+
+def _printed(figure: Figure, shown: pd.DataFrame) -> str:
+    return (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
+
+
+def _first(table: str) -> str:
+    """The first part of a table that was split, as far as it may be open."""
+    lines = table.partition("\n\n")[0].splitlines()
+    return "\n".join(lines[:LONGEST]) + "\n"
+
+
+def _pre(title: str, table: str) -> str:
+    return f'<pre tabindex="0" aria-label="{html.escape(title)}">{html.escape(table)}</pre>'
 
 
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:

@@ -20,6 +20,7 @@ NAME = "kernel_hooks"
 TITLE = "What hooks cost in Debian's kernels"
 UNITS = {"instructions": "added"}
 PLAIN = "plain"
+MOST = 8  # hooks of each flavour that are shown first
 
 
 @once
@@ -106,6 +107,16 @@ def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(items, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
 
 
+def telling(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of each flavour that differs, the hooks of which its count differs most, with the plain kernels' rows."""
+    off = flavours(frame)
+    share = ((off["here"] - off[PLAIN]).abs() / off[PLAIN]).sort_values(ascending=False, kind="stable")
+    off = off.loc[share.index].drop_duplicates(["flavour", "hook"]).groupby("flavour", sort=False).head(MOST)
+    keys = ["isa", "release", "flavour", "hook"]
+    kept = frame["flavour"].eq(PLAIN) | frame.set_index(keys).index.isin(off.set_index(keys).index)
+    return frame[kept]
+
+
 def why_not(frame: pd.DataFrame) -> str:
     """Why a plain kernel has no count of a hook: each reason, and the hooks and kernels that it is true of, in lines of text."""
     part = frame[(frame["flavour"] == PLAIN) & (frame["status"] != "measured")]
@@ -172,6 +183,7 @@ FIGURES = (
         "fig-kernel-flavours",
         "Do a distribution's flavours differ?",
         table=flavours,
+        telling=telling,
         answer=answer_flavours,
         limits=_LIMITS,
         source="image",
