@@ -79,10 +79,13 @@ class Translator(TextTranslator):
         if "cell_input" in node["classes"] and cell & HIDDEN:
             raise nodes.SkipNode
         plain = any(node.findall(nodes.literal_block)) and not any(node.findall(nodes.figure))
-        if "cell_output" in node["classes"] and plain and not cell & HIDDEN:
+        below_code = not cell & HIDDEN and any("cell_input" in other["classes"] for other in node.parent)
+        if "cell_output" in node["classes"] and plain and below_code:
             self.block(["Output:"])
 
     def visit_figure(self, node):
+        """The caption comes first: it says what the rows and letters of the table mean."""
+        node[:] = sorted(node, key=lambda part: not isinstance(part, nodes.caption))
         self.new_state(0)
 
     def visit_caption(self, node):

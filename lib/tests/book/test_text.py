@@ -186,9 +186,9 @@ Output:
         def _repr_mimebundle_(self, **k): return self.text
     X()
 
-    x as text
-
 Fig. 1, fig-x: A *caption*.
+
+    x as text
 
 * * *
 
@@ -252,6 +252,13 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     built = read_edition(site)
     assert head.startswith("Title: Tramplab") and title in head
     assert f"\nBook:  {built}" in head and (built.url(f"p/{name}.html") in head.replace("\n    ", "")) == built.published
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_output_is_announced_only_below_its_code(site, page):
+    lines = (site / f"{page}.txt").read_text("utf-8").splitlines()
+    announced = [n for n, line in enumerate(lines) if line == "Output:"]
+    assert [n for n in announced if not lines[n - 2].startswith("    ")] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "book/counts-to-time"])
