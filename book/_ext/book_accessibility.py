@@ -11,6 +11,8 @@ REPAIRS = {
     r'role="doc-biblioentry"': 'role="listitem"',
     # the theme: the arrow that unfolds a chapter's pages in the sidebar is a button without a name
     r'<summary>(?=<span class="toctree-toggle")': '<summary aria-label="Pages of this chapter">',
+    # myst-nb: the line that unfolds a cell's code has a name that hides its words
+    r'<summary aria-label="Toggle hidden content">': "<summary>",
     # the theme: the sidebar's title and search field are outside all landmarks
     r'<div id="pst-primary-sidebar" class=': '<div id="pst-primary-sidebar" role="complementary" aria-label="Book" class=',
 }

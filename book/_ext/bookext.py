@@ -11,8 +11,10 @@ import book_kernels
 import book_notebooks
 import book_parallel
 import book_permalinks
+import book_prompts
 import book_search
 import book_text
+import book_title
 import book_weight
 
 
@@ -27,6 +29,8 @@ def setup(app):
     book_generated.setup(app)
     book_permalinks.setup(app)
     book_text.setup(app)
+    book_prompts.setup(app)
+    book_title.setup(app)
     book_search.setup(app)
     book_notebooks.setup(app)
     book_downloads.setup(app)

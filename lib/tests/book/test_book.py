@@ -11,10 +11,10 @@ import nbformat
 import pytest
 
 from support import ROOT
-from support.plugins.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
+from support.plugins.browser import DESKTOP, PAGES, PHONE, TOC, Links, pages_with_chart, reader, serve, visit
 from support.publish.charts import faults
 from support.publish.some_claims import IDS, JUDGED
-from tramplab.publish.cite import cite, permalinks
+from tramplab.publish.cite import cite, edition, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.editions import read_edition
 from tramplab.publish.findings import findings
@@ -163,6 +163,23 @@ def test_no_figure_is_only_a_folded_table(site):
         for name, figure in re.findall(r'<figure[^>]* id="(fig-[\w-]+)">(.*?)</figure>', text, re.S):
             seen = re.sub(r"<details(?! open).*?</details>", "", figure, flags=re.S)
             assert re.search(r"<svg|<img|<table|<pre|<tl-steps|<div class=\"tl-runs", seen), name
+
+
+def test_the_line_that_unfolds_code_says_what_the_code_shows(site):
+    lines = {"fig-first-callback": "stepper", "fig-single-callback": "figure"}
+    text = (site / "book" / "trampoline-variants.html").read_text("utf-8")
+    for name, what in lines.items():
+        above = text[: text.index(f'id="{name}"')].rpartition("<summary>")[2]
+        assert f">Code of this {what}</p>" in above and f">Hide the code of this {what}</p>" in above
+    assert all("code cell" not in (site / f"{page}.html").read_text("utf-8") for page in PAGES)
+
+
+def test_titles_say_what_a_page_is(site):
+    texts = {page: (site / f"{page}.html").read_text("utf-8") for page in PAGES}
+    titles = {page: re.search("<title>(.*?)</title>", text, re.S)[1].strip() for page, text in texts.items()}
+    name, _, words = edition.current().title.partition(": ")
+    assert titles[TOC["root"]].lower() == f"{words} &#8212; {name}".lower() and len(words) > 20
+    assert all(title.endswith(" &#8212; Tramplab") for title in titles.values()) and len(set(titles.values())) == len(titles)
 
 
 def test_charts_are_what_vega_lite_expects(site):
