@@ -13,6 +13,8 @@ REPAIRS = {
     r'<summary>(?=<span class="toctree-toggle")': '<summary aria-label="Pages of this chapter">',
     # myst-nb: the line that unfolds a cell's code has a name that hides its words
     r'<summary aria-label="Toggle hidden content">': "<summary>",
+    # Sphinx: listings, which the theme lets the keyboard scroll, have no name
+    r'(<div class="highlight">)<pre>': r'\1<pre role="group" aria-label="Listing">',
     # the theme: the sidebar's title and search field are outside all landmarks
     r'<div id="pst-primary-sidebar" class=': '<div id="pst-primary-sidebar" role="complementary" aria-label="Book" class=',
 }

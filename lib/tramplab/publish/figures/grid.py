@@ -31,15 +31,16 @@ class Grid:
         """A table whose header cells are marked as such; a line break in a cell stays."""
         columns = [str(name) for name in self.frame.columns]
         head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
-        lines = []
+        label, lines = html.escape(self.label), []
         marked = np.zeros((len(self.frame), len(columns) - 1), bool) if self.marked is None else self.marked
         kinds = {False: f'<td{" class=tl-code" * self.code}>', True: f'<td class="{"tl-code " * self.code}tl-changed">'}
         for (first, *rest), marks in zip(self.frame.astype(str).itertuples(index=False, name=None), marked, strict=True):
             cells = "".join(f"{kinds[bool(mark)]}{_cell(cell)}</td>" for cell, mark in zip(rest, marks, strict=True))
             lines.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
         return (
-            f'<table class="tl-grid" aria-label="{html.escape(self.label)}"><thead><tr>{head}</tr></thead>'
-            f"<tbody>\n{chr(10).join(lines)}\n</tbody></table>"
+            f'<div class="pst-scrollable-table-container" role="group" tabindex="0" aria-label="{label}">'
+            f'<table class="tl-grid" aria-label="{label}">'
+            f"<thead><tr>{head}</tr></thead><tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
         ) + (f'\n<p class="tl-links">{html.escape(self.note)}</p>' if self.note else "")
 
 
