@@ -35,7 +35,7 @@ class Edition:
     name is the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it,
     otherwise the commit, so that a citation never points at pages with other numbers. commit is empty where it is unknown, see
     why_unknown(); it ends in "-dirty" where tracked files differ from it. date: the day of release. contact: an address for
-    faults, "" while there is none.
+    faults, "" while there is none. license: its SPDX name.
     """
 
     title: str
@@ -47,6 +47,7 @@ class Edition:
     base_url: str
     date: str = ""
     contact: str = ""
+    license: str = ""
 
     def __str__(self) -> str:
         return f"edition {self.version}, {self.of}"
@@ -139,7 +140,7 @@ def current() -> Edition:
         short, commit = f"{short}+", f"{commit}{DIRTY}"
     name = version if tagged else short or UNKNOWN
     contact = next((person.email for person in cff.contact), "")
-    return Edition(cff.title, authors, version, released[:4], commit, name, base, released, contact)
+    return Edition(cff.title, authors, version, released[:4], commit, name, base, released, contact, cff.license)
 
 
 def _is_address(text: str) -> bool:
