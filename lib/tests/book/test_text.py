@@ -255,6 +255,19 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_says_in_short_it_says_once(site, page):
+    """But for the verdicts on claims, which say what they rest on."""
+    paragraphs = (site / f"{page}.txt").read_text("utf-8").split("\n\n")
+    text = "\n\n".join(paragraph for paragraph in paragraphs if "\n        Thread: " not in paragraph)
+    _, head, rest = text.partition("\n    In short\n\n")
+    items = re.findall(r"^    - (.*?)(?=\n    - |\n\n|\Z)", rest.partition("\n\n")[0], re.M | re.S)
+    assert bool(items) == bool(head)
+    for item in items:
+        said = re.sub(r" \((?:fig-[\w-]+|claim \w+)\)$", "", " ".join(item.split()))
+        assert " ".join(text.split()).count(said) == 1
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_an_output_is_announced_only_below_its_code(site, page):
     lines = (site / f"{page}.txt").read_text("utf-8").splitlines()
     announced = [n for n, line in enumerate(lines) if line == "Output:"]

@@ -9,78 +9,9 @@ from ..publish.cite import cite
 from ..publish.classes import FIGURE
 from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
 from ..publish.figures.show import Shown
-from ..publish.findings import rendered
+from ..publish.findings import answers, rendered
+from ..publish.findings.answers import PAGES
 from . import with_figure
-
-#: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
-PAGES: dict[str, dict[str, tuple[int, ...]]] = {
-    "trampoline-saving": {"fig-arguments": (0, 1), "fig-save-set-cycles": (0,), "fig-generated": (0,)},
-    "trampoline-switching": {"fig-callbacks": (0,), "fig-elsewhere": (0,), "fig-choosing": (0,), "fig-switching": (0,)},
-    "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
-    "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
-    "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2, 3)},
-    "direct-calls": {"fig-fprobe-reasons": (0, 1), "fig-fprobe-left": (0,), "fig-fprobe-losses": (0,)},
-    "direct-kprobe": {"fig-kprobe-ways": (0, 1), "fig-kprobe-rounds": (0,), "fig-kprobe-real": (0,)},
-    "direct-reach": {"fig-reach-ways": (0,), "fig-reach": (0,), "fig-reach-ranges": (0, 1), "fig-reach-price": (0,)},
-    "direct-guards": {
-        "fig-recursion": (0, 1, 2),
-        "fig-guard-cost": (0,),
-        "fig-without": (1,),
-    },
-    "direct-returns": {
-        "fig-argument-adapters": (0,),
-        "fig-return-shapes": (0, 1),
-        "fig-fprobe-releases": (0, 1),
-    },
-    "direct-stacks": {"fig-stacks": (0, 1, 2), "fig-stacks-lost": (0,)},
-    "direct-single-ops": {
-        "fig-single-far": (0, 1),
-        "fig-single-lookup": (0,),
-        "fig-single-attach": (0,),
-        "fig-single-order": (0,),
-    },
-    "direct-contention": {
-        "fig-contention-retries": (0, 1),
-        "fig-contention-scaling": (0,),
-        "fig-contention-schedules": (0,),
-        "fig-contention-misses": (1,),
-    },
-    "call-ops": {
-        "fig-dispatch": (0,),
-        "fig-dispatch-timed": (0,),
-        "fig-direct-cases": (0,),
-        "fig-balance": (0, 1),
-    },
-    "call-ops-x86": {"fig-x86-calls": (0,), "fig-x86-plans": (0, 1)},
-    "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
-    "call-ops-text": {"fig-text-bytes": (0, 2), "fig-text-images": (0,), "fig-branch-reach": (0, 2)},
-    "pt-regs-sparsity": {"fig-register-frames": (0, 1), "fig-register-consumers": (0,), "fig-real-frames": (0,)},
-    "pt-regs-ways": {
-        "fig-ways-out": (0, 1),
-        "fig-ways-conversions": (0,),
-        "fig-context-rewrite": (0,),
-        "fig-ways-share": (0,),
-    },
-    "pt-regs-copy": {"fig-copy-steps": (0, 1, 2)},
-    "kretprobe": {"fig-return-costs": (0, -1), "fig-return-many": (1,), "fig-return-published": (0,), "fig-return-saves": (0,)},
-    "kretprobe-bounds": {"fig-return-bounds": (0, 1, 3), "fig-return-memory": (0,)},
-    "kretprobe-features": {"fig-return-features": (0, 1, 2, 3, 4)},
-    "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
-    "kretprobe-migration": {"fig-return-migrated": (0, 1, 2), "fig-return-shims": (0,), "fig-kprobe-left": (0,)},
-    "kretprobe-steps": {"fig-return-steps": (0, 1, 2)},
-    "kretprobe-releases": {"fig-return-releases": (0, 1, 2, 3), "fig-return-left": (0,)},
-    "real-kernels": {
-        "fig-real-kernels": (0, 1),
-        "fig-kernel-functions": (1,),
-        "fig-kernel-hooks": (0,),
-        "fig-kernel-flavours": (0,),
-    },
-    "counts-to-time": {
-        "fig-return-stack": (0,),
-        "fig-core-cases": (0, 1),
-        "fig-published-call-ops": (0,),
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -102,8 +33,7 @@ def sentences(page: str) -> list[Sentence]:
     for figure_id, which in PAGES[page].items():
         if answer := _answer(figure_id):
             figure, said_there = answer
-            some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
-            found += [Sentence(text, figure) for text in some if text]
+            found += [Sentence(text, figure) for text in answers.chosen(said_there, which) if text]
     return found
 
 

@@ -14,7 +14,7 @@ from ...base.width import INDENTED_WIDTH
 from ..cite import cite
 from ..classes import FIGURE, OWN
 from ..estimates import beneath
-from ..findings import findings, rendered
+from ..findings import answers, findings, rendered
 from ..phrases import isa_name, slug
 from ..table import text_table
 from .citation import block, stated, titled
@@ -68,7 +68,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     # in what was measured cycles were timed, and estimates have columns of their own
     below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
-    answer = figure.answer(frame) if figure.answer else ""
+    answer = answers.above(figure.id, figure.answer(frame)) if figure.answer else ""
     files = Files(figure_id)
     panes = [_pane(figure, name, share, files) for name, share in _shares(figure, frame)]
     behind = figure.behind(frame) if figure.behind else None
