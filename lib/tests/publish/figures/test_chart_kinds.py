@@ -34,6 +34,7 @@ from support.publish.charts import (
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import chart
 from tramplab.publish.figures.chart import dumbbell, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart.axis import Axis
 from tramplab.publish.figures.chart.kinds import heat
 from tramplab.publish.figures.chart.text import number, signed
 
@@ -234,6 +235,20 @@ def test_bands_lie_around_their_marks_and_what_has_none_shows_none(layout):
         assert any(abs(a - low) < 0.2 and abs(b - high) < 0.2 for a, b in ends)
 
 
+def test_dumbbells_have_one_scale_for_all_panels_or_one_each():
+    rows = dumbbell_rows()
+    rows["predicted"] *= rows["isa"].map({"x86_64": 1, "arm64": 2, "riscv64": 3})
+    for shared in (True, False):
+        panels = dumbbell("predicted", "case", "core", shared=shared)(rows).wide["concat"]
+        domains = {tuple(layer["encoding"]["x"]["scale"]["domain"]) for panel in panels for layer in panel["layer"][:1]}
+        assert len(domains) == (1 if shared else 3)
+
+
+def test_an_axis_that_is_only_a_part_of_a_decade_has_ticks():
+    assert Axis.of(pd.Series([0.59, 1.47]), log=True).ticks() == [0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4]
+    assert Axis.of(pd.Series([1, 11]), log=True).ticks() == [1, 2, 5, 10]
+
+
 def test_a_dumbbell_without_both_ends_of_its_band_is_refused():
     rows = dumbbell_rows()
     with pytest.raises(TramplabError, match="a band has two ends"):
@@ -409,6 +424,10 @@ def test_a_block_stands_out_where_its_lane_changes_or_has_the_ground_of_its_mean
     for lane, states in LIFE.items():
         for i, step in enumerate(STEPS):
             assert (changed[step, lane] == "#a9cbe6") == (i > 0 and states[i - 1] != states[i]), (step, lane)
+    svg = state_strip()(rows).svg()
+    for block in (mark for mark in marks(svg, "state") if mark.get("fill") == "#a9cbe6"):
+        left, top, right, bottom = block.rectangle()
+        assert [t for t in texts(svg) if left < t.x < right and top < t.y < bottom], "its label is in it, where there is room"
     meanings = dict.fromkeys(rows["state"], theme.PLAIN) | {"nothing": theme.NOTICED}
     for (step, lane), ground in grounds(state_strip(meanings=meanings)(rows)).items():
         assert (ground == "#f2b83a") == (LIFE[lane][STEPS.index(step)] == "nothing")

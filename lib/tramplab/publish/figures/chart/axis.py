@@ -11,6 +11,8 @@ import pandas as pd
 from .text import number, width
 from .theme import CHARACTER
 
+#: Ticks of a decade, where an axis is only a part of one.
+FINE = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
 #: Labels of an axis: the number itself; its own format may round.
 PLAIN = "format(datum.value, '.12~r')"
 
@@ -51,8 +53,8 @@ class Axis:
         if not self.log:
             return alt.Undefined
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        for steps in ((1, 2, 5), (1,)):
-            found = [step * 10.0**power for power in powers for step in steps]
+        for steps in (FINE, (1, 2, 5), (1,)):
+            found = [round(step * 10.0**power, 12) for power in powers for step in steps]
             found = [tick for tick in found if self.low <= tick <= self.high]
             if len(found) <= 7:
                 break

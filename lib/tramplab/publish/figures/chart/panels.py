@@ -109,7 +109,7 @@ def named(lines: Mapping[Any, list[str]], upright: bool, **options: Any) -> alt.
         if pixels
     ]
     side = {} if upright else {"orient": "top"}
-    printed = {"labelExpr": f"{json.dumps(lines)}[datum.value]", "labelLimit": 0, "labelLineHeight": LINE}
+    printed = {"labelExpr": f"{json.dumps(lines)}[datum.value]", "labelLimit": 0, "labelLineHeight": LINE, "labelOverlap": False}
     quiet = {
         "grid": False,
         "ticks": False,
@@ -199,7 +199,8 @@ def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) 
     """A drawing of the rows; `layout(pixels, narrow)` makes the spec of one layout, so many pixels wide."""
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     margins = PADDING["left"] + PADDING["right"]
-    note = {"title": {"text": NOTE, "orient": "bottom", "fontSize": FONT, "fontWeight": "normal"}} if "hollow" in data else {}
+    below = {"text": NOTE, "orient": "bottom", "frame": "bounds", "fontSize": FONT, "fontWeight": "normal"}
+    note = {"title": below} if "hollow" in data else {}
     with debug_mode(False):  # nothing is held against the schema here, which takes longer than all the rest: tests do that
         wide, narrow = (layout(pixels - margins, pixels == NARROW) | note for pixels in (WIDE, NARROW))
     return Drawing(rows, wide, narrow, role)

@@ -53,7 +53,7 @@ def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole
     once, each = (labels_width, total_width) if labels_once else (0, labels_width + total_width)
     columns = panels.abreast(whole - once, len(bars), LEAST + each, columns)
     free = whole - once - each * columns - panels.GAP * (columns - 1)
-    above = legend(parts, whole) if len(parts) > 1 else None
+    above = legend(parts, int(whole - labels_width)) if len(parts) > 1 else None
     charts = []
     for position, panel in enumerate(bars):
         axis_title = name if columns > 1 or position == len(bars) - 1 else None

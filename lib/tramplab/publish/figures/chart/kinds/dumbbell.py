@@ -22,14 +22,22 @@ ROOM = 0.02  # of an axis, beyond its ends
 
 
 def dumbbell(
-    value: str, name: Names, series: Names, low: str = "", high: str = "", facet: str = "isa", columns: int = 3
+    value: str,
+    name: Names,
+    series: Names,
+    low: str = "",
+    high: str = "",
+    facet: str = "isa",
+    columns: int = 3,
+    shared: bool = False,
 ) -> Callable[[pd.DataFrame], Drawing]:
-    """A function from rows to a drawing: a line per `name`, a mark per row in it, a panel per `facet` with a scale of its own.
+    """A function from rows to a drawing: a line per `name`, a mark per row in it, a panel per `facet`.
 
-    The axis is logarithmic. The marks of a line are joined. `low` and `high` name the ends of a band around the value; a row
-    without numbers there has none. A series has a colour and a shape of its own; order is that of the rows, up to `columns` panels
-    stand side by side, one on a phone. Raises TramplabError for more series than can be told apart, for numbers that a
-    logarithmic axis cannot show, and for a band with one end only, or that does not hold its value.
+    The axis is logarithmic; each panel has its own, or all the same with `shared`. The marks of a line are joined. `low` and `high`
+    name the ends of a band around the value; a row without numbers there has none. A series has a colour and a shape of its own;
+    order is that of the rows, up to `columns` panels stand side by side, one on a phone. Raises TramplabError for more series than
+    can be told apart, for numbers that a logarithmic axis cannot show, and for a band with one end only, or that does not hold its
+    value.
     """
     require_ends(low, high)
 
@@ -43,13 +51,13 @@ def dumbbell(
         names = told_apart(data)
         title = panels.title(frame, value)
         return panels.drawing(
-            data, "dumbbell", lambda whole, narrow: _layout(data, names, title, whole, 1 if narrow else columns)
+            data, "dumbbell", lambda whole, narrow: _layout(data, names, title, shared, whole, 1 if narrow else columns)
         )
 
     return draw
 
 
-def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, columns: int) -> dict:
+def _layout(data: pd.DataFrame, series: list[str], title: str, shared: bool, whole: int, columns: int) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
     lines, labels_once = panels.lines_of(data, "name")
     labels = {name: fit(name, LABEL) for name in panels.order(data["name"])}
@@ -57,7 +65,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
     once, each = (labels_width, 0.0) if labels_once else (0.0, labels_width)
     columns = panels.abreast(whole - once, len(lines), LEAST + each, columns)
     plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each) - 2
-    above = legend(series, whole, symbolOpacity=1)
+    above = legend(series, int(whole - labels_width), symbolOpacity=1)
     charts = []
     for position, panel in enumerate(lines):
         here = data[data["panel"] == panel]
@@ -70,11 +78,18 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
             axis=panels.named(labels, True, domain=True, **named),
         )
         last = columns > 1 or position == len(lines) - 1
-        parts = _marks(panel, here, data, series, title, title if last else None, y, plot, above)
+        axis = _axis(data if shared else here)
+        parts = _marks(panel, here, data, series, title, title if last else None, y, axis, plot, above)
         height = max(ROW, LINE * max(len(labels[name]) for name in lines[panel]) + 6)
         size = {"width": plot, "height": height * len(lines[panel])}
         charts.append(panels.layers(*parts, title=panel, **size))
     return panels.spec(charts, columns)
+
+
+def _axis(rows: pd.DataFrame) -> Axis:
+    """The axis of these rows and their bands."""
+    found = Axis.of(pd.concat([rows["low"], rows["high"]]), log=True)
+    return Axis(found.value(-ROOM), found.value(1 + ROOM), log=True)
 
 
 def _marks(
@@ -85,12 +100,11 @@ def _marks(
     name: str,
     axis_title: str | None,
     y: alt.Y,
+    axis: Axis,
     plot: int,
     above: alt.Legend,
 ) -> list[alt.Chart]:
     """What joins the marks of each line of a panel, the bands, and a mark for every row."""
-    found = Axis.of(pd.concat([here["low"], here["high"]]), log=True)
-    axis = Axis(found.value(-ROOM), found.value(1 + ROOM), log=True)
     wanted = axis.ticks()
     values = axis.apart(wanted, plot - 2 * EDGE) if isinstance(wanted, list) else wanted
     scale = axis.scale(padding=EDGE)

@@ -44,7 +44,7 @@ def state_strip(
         steps = panels.order(data["step"])
         data["at"] = data["step"].map(steps.index)
         data["next"] = data["at"] + 1
-        runs = _runs(data)
+        runs = _runs(data, accents=not meanings)
         ends = {(run.panel, run.lane, run.next) for run in runs}
         data["last"] = [key in ends for key in data[["panel", "lane", "next"]].itertuples(index=False, name=None)]
         changed = {(run.panel, run.lane, run.at) for run in runs if run.changed}
@@ -58,7 +58,8 @@ def state_strip(
 
 @dataclass
 class _Run:
-    """Equal states that follow each other in one lane, from step `at` to before step `next`; changed: after another state."""
+    """Equal states that follow each other in one lane, from step `at` to before step `next`; changed: its first block is to stand
+    out, since another state was there before."""
 
     panel: str
     lane: str
@@ -68,7 +69,7 @@ class _Run:
     changed: bool
 
 
-def _runs(data: pd.DataFrame) -> list[_Run]:
+def _runs(data: pd.DataFrame, accents: bool) -> list[_Run]:
     runs: list[_Run] = []
     for _, lane in data.groupby(["panel", "lane"], sort=False):
         for row in lane.sort_values("at").itertuples():
@@ -78,7 +79,7 @@ def _runs(data: pd.DataFrame) -> list[_Run]:
                 if before.next == row.at and before.state == row.value:
                     before.next = row.next
                     continue
-                changed = True
+                changed = accents
             runs.append(_Run(row.panel, row.lane, row.at, row.next, row.value, changed))
     return runs
 
@@ -139,8 +140,9 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
     grid = _grid(data, runs, whole, narrow)
     high = max(BLOCK, LINE * max(map(len, grid.names.values())) + 4)
-    for run, label in zip(runs, grid.labels, strict=True):
-        high = max(high, math.ceil((LINE * (len(label) - 1) + BLOCK) / (run.next - run.at if narrow else 1)))
+    placed = [_placed(run, label, grid.wide, narrow) for run, label in zip(runs, grid.labels, strict=True)]
+    for _, label, blocks in placed:
+        high = max(high, math.ceil((LINE * (len(label) - 1) + BLOCK) / (blocks if narrow else 1)))
 
     top_lines, at_top = panels.above(lanes if narrow else steps, grid.wide - EDGE)
     at_side = panels.side(True, grid.aside)
@@ -166,7 +168,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
             marks = _marks(data, name, along).encode(**where).transform_filter(panels.only(panel))
             if len(here) < len(there):
                 marks = marks.transform_filter(alt.FieldOneOfPredicate(field="lane", oneOf=list(here)))
-            own = [(run, label) for run, label in zip(runs, grid.labels, strict=True) if run.panel == panel and run.lane in here]
+            own = [one for one in placed if one[0].panel == panel and one[0].lane in here]
             columns, rows = (len(here), len(steps)) if narrow else (len(steps), len(here))
             title = panel if not first else f"{panel}, continued"
             size = {"width": grid.wide * columns, "height": high * rows}
@@ -195,11 +197,20 @@ def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
     )
 
 
-def _texts(labels: list[tuple[_Run, list[str]]]) -> alt.Chart:
-    """The label of every run, in the middle of it."""
+def _placed(run: _Run, label: list[str], wide: int, narrow: bool) -> tuple[_Run, list[str], int]:
+    """A run, the lines of its label, and over how many of its blocks they are: its first, where that stands out and has room."""
+    if run.changed:
+        lines = label if narrow else wrap(run.state, int((wide - EDGE) // CHARACTER))
+        if lines:
+            return run, lines, 1
+    return run, label, run.next - run.at
+
+
+def _texts(labels: list[tuple[_Run, list[str], int]]) -> alt.Chart:
+    """The label of every run, in the middle of the blocks that it is over."""
     records = [
-        {"lane": run.lane, "at": (run.at + run.next) / 2, "label": line, "dy": LINE * (i - (len(lines) - 1) / 2)}
-        for run, lines in labels
+        {"lane": run.lane, "at": run.at + blocks / 2, "label": line, "dy": LINE * (i - (len(lines) - 1) / 2)}
+        for run, lines, blocks in labels
         for i, line in enumerate(lines)
     ]
     texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), color=INK, aria=False)
