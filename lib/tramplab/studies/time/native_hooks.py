@@ -22,6 +22,7 @@ from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
 from ...publish.phrases import UNTIMED, estimated, listed, marked
 from ..memo import each, once
+from ..shared.order import largest_first
 from . import native_machine
 
 NAME = "native_hooks"
@@ -149,7 +150,7 @@ def chart(frame: pd.DataFrame) -> Drawing | None:
     modelled = shown.assign(by="model of " + shown["core"], cycles=shown["estimate"])
     both = pd.concat([measured, modelled], ignore_index=True).astype({"cycles": float, "low": float, "high": float})
     both.attrs["units"] = UNITS
-    return _LINES(both)
+    return _LINES(largest_first(both, "hook", "cycles", "panel"))
 
 
 def _largest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -291,7 +292,7 @@ def _band(row: Mapping) -> str:
     return "-" if pd.isna(row["low"]) else estimated(row["estimate"], row["low"], row["high"])
 
 
-_LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2)
+_LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2, shared=True)
 _LIMITS = (
     "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band. ? "
     "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it."

@@ -220,7 +220,7 @@ FIGURES = (
     Figure(
         "fig-published-call-ops",
         "Do counts and estimates grow as the published times of CALL_OPS do?",
-        chart=lambda frame: dumbbell("ratio", "case", "by", low="low", high="high", facet="machine")(dumbbells(frame)),
+        chart=lambda frame: dumbbell("ratio", "case", "by", low="low", high="high", facet="machine", shared=True)(dumbbells(frame)),
         answer=answer,
         table=table,
         alt="A panel per published table and a line per case: the published time, the counted instructions and the estimated "

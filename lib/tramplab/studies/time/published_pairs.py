@@ -248,7 +248,7 @@ def answer(frame: pd.DataFrame) -> str:
     return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(parts)}."
 
 
-_CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)
+_CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2, shared=True)
 _LIMITS = (
     "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
     "both sides then, a BPF program's entry and exit. All others, kprobe and kprobe-multi too, run a BPF program with what is "

@@ -13,6 +13,7 @@ from ....publish.phrases import isa_name, listed, marked, on_each
 from ....vmlinux.results import beside
 from ....vmlinux.saved import saved
 from ...memo import once
+from ...shared.order import largest_first
 from ..fprobe.stages import DIRECT
 from .kprobe_ways import (
     BREAKPOINT,
@@ -90,7 +91,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     hooks = [marked(r.way, bool(r.hypothetical)) for r in part.itertuples()]
     plotted = pd.DataFrame({"isa": part["isa"], "hook": hooks, "component": "all of it", "instructions": part["added"]})
     plotted.attrs["units"] = {"instructions": "added"}
-    return plotted
+    return largest_first(plotted, "hook", "instructions")
 
 
 def rounds(frame: pd.DataFrame) -> pd.DataFrame:

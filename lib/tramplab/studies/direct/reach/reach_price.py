@@ -17,6 +17,7 @@ from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ...memo import once
 from ...shared.every_release import every_release
+from ...shared.order import largest_first
 from ...time.saved_times import MACHINES, MEASURED, columns, timed
 from . import reach_ranges
 from .reach_kernels import kernels
@@ -194,7 +195,7 @@ FIGURES = (
         "fig-reach-price",
         "What does each way cost a call?",
         rows=shown,
-        chart=lambda frame: stacked_bars("instructions", bars="case", columns=2)(_charted(frame)),
+        chart=lambda frame: stacked_bars("instructions", bars="case", columns=4)(_charted(frame)),
         table=table,
         answer=answer,
         alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
@@ -213,4 +214,4 @@ FIGURES = (
 def _charted(frame: pd.DataFrame) -> pd.DataFrame:
     out = frame[frame["component"] != "function"]
     out.attrs = {"units": {"instructions": "added"}}
-    return out
+    return largest_first(out, "case", "instructions")

@@ -98,8 +98,12 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """Bars by event and release; what a call does not have is not drawn."""
-    out = frame.assign(call=frame["event"] + " " + frame["release"]).sort_values("event", kind="stable")
+    """Bars by event and release; what a call does not have is not drawn. The last release with rethook, which is not the same on
+    every ISA, has one name in all panels, and each panel says its own."""
+    early = {isa: known[0] for isa, known in RELEASES.items() if len(known) == max(map(len, RELEASES.values()))}
+    old = frame["release"] == frame["isa"].map(early)
+    out = frame.assign(call=frame["event"] + ", " + frame["release"].mask(old, "rethook")).sort_values("event", kind="stable")
+    out["isa"] = [f"{isa} (rethook: {early[isa]})" if isa in early else isa for isa in out["isa"]]
     out.attrs["units"] = UNITS
     return out[out["instructions"] > 0]
 

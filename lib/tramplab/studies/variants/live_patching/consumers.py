@@ -18,7 +18,7 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.claims.verdict import Verdict, across, judges
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
 from ....publish.phrases import HYPOTHETICAL, marked
 from ....trampolines.bpf import Bpf
@@ -170,6 +170,10 @@ def served(frame: pd.DataFrame) -> pd.DataFrame:
     return plotted
 
 
+def _served(frame: pd.DataFrame) -> pd.DataFrame:
+    return served(frame).dropna(subset=["instructions"])
+
+
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA and consumer: instructions added with each set that serves it; does a trampoline generated for BPF serve it; words
     of the frame with all registers that the callback reads or writes."""
@@ -244,11 +248,12 @@ FIGURES = (
     Figure(
         "fig-consumers",
         "Which save sets serve which consumers, and what do they add?",
-        chart=lambda frame: heat_map("instructions", rows="consumer", columns="save")(served(frame)),
+        chart=lambda frame: dumbbell("instructions", "consumer", "save", shared=True)(_served(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: instructions added to a call, a row per consumer and a column per save set, the kernels' own "
-        "first. A dash: the set does not serve, or the release has not got it. The table below has every number.",
+        alt="A panel per ISA with a line per consumer, and on it a mark for each save set that serves it: instructions added "
+        "to a call. The set with the ip alone is the leftmost for live patching, all registers are the only one for a "
+        "consumer of another register. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
         "functions; no timing. The consumers are the lab's: those of registers move ip as a kprobe does, but are no kprobes.",
         hypothetical=True,

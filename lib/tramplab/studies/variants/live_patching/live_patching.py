@@ -21,6 +21,7 @@ from ....publish.figures.figure import Figure
 from ....publish.phrases import HYPOTHETICAL, isa_name, marked, on_each
 from ....trampolines.plain import Ops
 from ...memo import once
+from ...shared.order import largest_first
 from .patched_calls import CALLS, passed, result
 
 NAME = "live_patching"
@@ -255,7 +256,7 @@ FIGURES = (
     Figure(
         "fig-live-patching",
         "What does live patching add to a call, by what the trampoline saves?",
-        chart=lambda frame: stacked_bars("instructions", bars=("save",))(bars(frame)),
+        chart=lambda frame: stacked_bars("instructions", bars=("save",))(largest_first(bars(frame), "save", "instructions")),
         table=table,
         answer=answer,
         alt="Bars per ISA: instructions added to a call that is sent on to another function, one bar per save set, the kernels' "

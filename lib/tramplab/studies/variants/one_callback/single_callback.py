@@ -20,6 +20,7 @@ from ....publish.table import pivot
 from ...memo import once
 from ...shared.every_release import every_release
 from ...shared.hypothetical import named
+from ...shared.order import largest_first
 
 NAME = "single_callback"
 TITLE = "What one hook adds to a call"
@@ -196,7 +197,7 @@ FIGURES = (
         "fig-single-callback",
         f"What does a hook add to a call, and where? ({releases.LATEST})",
         rows=newest,
-        chart=stacked_bars("instructions"),
+        chart=lambda frame: stacked_bars("instructions")(largest_first(frame, "hook", "instructions")),
         table=pivot("instructions", index=("isa", "hook")),
         alt="Bars per ISA: instructions that each hook adds to a call of a three-argument function, split into site, trampoline, "
         "core and callback. The table below has every number.",

@@ -24,6 +24,7 @@ from ....trampolines.direct import Direct
 from ....trampolines.plain import Ops
 from ...memo import once
 from ...shared.hypothetical import flagged, named
+from ...shared.order import largest_first
 from .what_for import SETTING, jobs
 
 NAME = "generated"
@@ -191,7 +192,7 @@ FIGURES = (
         "fig-generated",
         "What is left when the trampoline is made for the function?",
         rows=_with_two,
-        chart=lambda frame: stacked_bars("instructions")(named(frame)),
+        chart=lambda frame: stacked_bars("instructions")(largest_first(named(frame), "hook", "instructions")),
         table=lambda frame: pivot("instructions", index=("isa", "hook"))(named(frame)),
         answer=_answer,
         alt="A panel per ISA: instructions of a hook on a function of two arguments, one bar per kind of trampoline, split into "
