@@ -11,6 +11,7 @@ from support import ROOT
 from tramplab import studies
 from tramplab.build.toolchain import GUEST
 from tramplab.cli import expected_file, study_text
+from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
@@ -98,12 +99,16 @@ def test_a_bend_in_the_line_withdraws_its_slope():
     assert straight in callbacks.answer(rows) and "the same number" not in callbacks.answer(rows.assign(instructions=bent))
 
 
-def test_lines_that_are_the_same_are_drawn_once():
+def test_the_bars_are_what_the_first_callbacks_add_and_a_wish_for_all_registers():
     rows = callbacks.rows()
-    assert set(callbacks.drawn(rows)["want"]) == {"none", "one or all"}
-    more = (rows["regs"] == "all") & (rows["callbacks"] == callbacks.DRAWN)
-    apart = callbacks.drawn(rows.assign(instructions=rows["instructions"] + more))
-    assert set(apart["want"]) == {"none", "one", "all"}
+    bars = callbacks.drawn(rows).set_index(["isa", "what"])["instructions"]
+    for isa in ISAS:
+        line = rows[(rows["isa"] == isa) & (rows["release"] == releases.LATEST) & (rows["regs"] == "none")]
+        totals = line.set_index("callbacks")["instructions"]
+        assert bars[isa, "the first"] == totals[1] and bars[isa, "the second"] == totals[2] - totals[1]
+        assert bars[isa, "each further one"] == totals[3] - totals[2] and 0 < bars[isa, "all registers"] < bars[isa, "the second"]
+    bent = rows["instructions"].where(rows["callbacks"] != callbacks.COUNTS[-1], rows["instructions"] + 1)
+    assert "each further one" not in set(callbacks.drawn(rows.assign(instructions=bent))["what"])
 
 
 def test_ops_elsewhere_cost_a_call_only_through_the_list_function():

@@ -14,7 +14,7 @@ from ...ftrace.releases import LATEST
 from ...isa.riscv64 import JAL_REACH
 from ...publish import phrases
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import Drawing, state_strip, theme
 from ...publish.figures.figure import Figure
 from ..direct.reach.reach_kernels import kernels
 from ..direct.reach.reach_ranges import DEBIAN, KASLR, MIB, Laid, laid_out, overlap, site_window
@@ -32,6 +32,10 @@ SITES = 512
 #: allocators may give.
 TEXT, BEHIND = "text", "behind"
 WHERE = (TEXT, BEHIND, MODULES, BPF)
+_PLACES = {TEXT: "places in the text", BEHIND: "the first page behind the image", MODULES: "all that modules may get"}
+_PLACES |= {BPF: "all that BPF may get"}
+#: Percent; what is less stands out.
+FEW = 1
 JAL, PAIR, LONE = "JAL", "AUIPC+JALR", "JALR alone"
 RISCV64 = "riscv64"
 UNITS = {"text": "MiB", "reached": "%"}
@@ -126,14 +130,21 @@ def share(reach: list[tuple[int, int]], places: list[tuple[int, int]]) -> float 
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows as the chart has them: the branch with its ISA, and the mark if no kernel has it; sizes of CHARTED,
-    as whole numbers."""
+    """The rows as the chart has them: the branch with its ISA, and the mark if no kernel has it; places in words, sizes of CHARTED,
+    and what is reached as a state."""
     plotted = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
-    plotted["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in plotted.itertuples()]
-    plotted["text"], plotted["where"] = [int(n) for n in plotted["text"]], plotted["where"].replace(BPF, "BPF")
-    plotted["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in plotted["reached"]]
-    plotted.attrs = dict(frame.attrs)
+    short = {PAIR: "pair", LONE: "JALR"}
+    plotted["branch"] = [_branch(r.isa, short.get(r.branch, r.branch), r.hypothetical) for r in plotted.itertuples()]
+    plotted["where"] = plotted["where"].map(_PLACES)
+    plotted["means"] = [theme.RIGHT if n == 100 else theme.ONE if n >= FEW else theme.NOTICED for n in plotted["reached"]]
+    plotted["reached"] = [{100: "all", 0: "none"}.get(n, f"{percent(n)} %") for n in plotted["reached"]]
     return plotted
+
+
+def _chart(rows: pd.DataFrame) -> Drawing:
+    """A strip of the rows as named() has them."""
+    meanings = dict(zip(rows["reached"], rows["means"], strict=True))
+    return state_strip("kernel", "branch", "reached", facet="where", meanings=meanings)(rows)
 
 
 def _branch(isa: str, branch: str, hypothetical: bool) -> str:
@@ -247,11 +258,11 @@ FIGURES = (
     Figure(
         "fig-branch-reach",
         "How much of where a trampoline may lie does one branch reach?",
-        chart=lambda frame: heat_map("reached", rows="branch", columns="text", facet="where", abreast=2)(named(frame)),
+        chart=lambda frame: _chart(named(frame)),
         table=table,
         answer=answer,
-        alt="A panel for each place of the trampoline: in the text, behind the image, in the modules' range, in BPF's. Rows are "
-        "branches of the three ISAs, columns sizes of text; a cell has the percentage of pairs that are in reach.",
+        alt="A panel for each place of the trampoline: in the text, behind the image, in the modules' range, in BPF's. Lanes are "
+        "branches of the three ISAs, steps sizes of text; a block says whether all pairs are in reach, none, or what percentage.",
         limits="Computed from memory layouts (data/addresses.yml) and the places in Debian's images, scaled; not run. Every place "
         "of a range counts alike; allocators give the lowest first. Distances, not time.",
         source="layout",

@@ -12,7 +12,7 @@ from ...emulate.machine import COUNT
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
@@ -191,14 +191,19 @@ def _from_to(frame: pd.DataFrame, isa: str, here: int, elsewhere: int) -> str:
     return " to ".join(f"{cell(frame, isa, built, here, elsewhere)}" for built in (WITHOUT, WITH))
 
 
+#: The lines of the chart: where the ops beyond the first are, in a kernel without CALL_OPS or with it.
+LINES = {("elsewhere", WITHOUT): "one here", ("elsewhere", WITH): "one here, CALL_OPS", ("here", WITHOUT): "all here"}
+
+
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The cells with an ops on the function, up to what is counted."""
-    part = frame[(frame["here"] > 0) & ~frame["computed"]]
-    out = shown(part)
-    out["kernel"] = list(part["built"])
-    marks = {isa: bool(of["hypothetical"].any()) for isa, of in frame.groupby("isa")}
-    names = {isa: f"{isa_name(isa)} {listed(dict.fromkeys(frame[frame['isa'] == isa]['release']))}" for isa in marks}
-    out["isa"] = [marked(names[isa], marks[isa]) for isa in part["isa"]]
+    """The lines of what is counted, by how many ops there are in all; what no kernel has is in the table."""
+    part = frame[(frame["here"] > 0) & ~frame["computed"] & ~frame["hypothetical"]]
+    beyond = ["here" if here > 1 else "elsewhere" for here in part["here"]]
+    line = [LINES.get(key) for key in zip(beyond, part["built"], strict=True)]
+    out = part.assign(line=line, **{"ops registered": part["here"] + part["elsewhere"]}).dropna(subset=["line"])
+    names = {isa: f"{isa_name(str(isa))} {listed(dict.fromkeys(of['release']))}" for isa, of in out.groupby("isa")}
+    out["isa"] = out["isa"].map(names)
+    out.attrs["units"] = UNITS
     return out
 
 
@@ -206,12 +211,13 @@ FIGURES = (
     Figure(
         "fig-dispatch",
         "What do ops here and elsewhere cost, with CALL_OPS and without?",
-        chart=lambda frame: heat_map("instructions", rows="cell", columns="kernel")(_drawn(frame)),
+        chart=lambda frame: lines("instructions", over="ops registered", series="line", log="xy")(_drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA, a row per cell of the published grid and a column without CALL_OPS and one with it: instructions "
-        "added to a call. With CALL_OPS the rows with one ops are all alike; the rows with more are long in both. The table has "
-        "every number.",
+        alt="A panel per ISA: instructions added to a call against the number of ops registered, both on logarithmic axes. On "
+        "arm64 and riscv64 two lines rise together, one of a function that has all ops and one of a function with one of "
+        "them in a kernel without CALL_OPS; with CALL_OPS the line of the function with one is level. On x86-64 it is "
+        "level without CALL_OPS. The table has every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
         "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. "
         f"{LIKE_SERIES}",

@@ -12,7 +12,7 @@ from ...ftrace.steps import Step, Sync, Wait, Write
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.phrases import listed, marked
 from ...trampolines.plain import Ops
@@ -134,12 +134,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The counts of the changes one by one, in one panel."""
-    plotted = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
-    plotted["of"] = "steps of the plans"
-    plotted["kernel"] = plotted["kernel"] + " " + plotted["counted"]
-    plotted.attrs["units"] = {"n": "steps"}
-    return plotted
+    """The steps of the changes, one row per change, kernel and kind of step."""
+    parts = {"tasks": "waits for every task", "cpus": "waits for every CPU", "text": "writes to text"}
+    return plans(frame).rename(columns=parts).melt(["what", "kernel"], list(parts.values()), "step", "steps")
 
 
 def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
@@ -233,11 +230,12 @@ FIGURES = (
     Figure(
         "fig-x86-plans",
         "What would attaching and detaching take on x86-64 with CALL_OPS?",
-        chart=lambda frame: heat_map("n", rows="what", columns="kernel", facet="of")(drawn(frame)),
+        chart=lambda frame: stacked_bars("steps", bars="what", stack="step", facet="kernel")(drawn(frame)),
         table=plans,
         answer=_answer_plans,
-        alt="A row per change, the first and the second ops of a function coming and going, and columns for each kernel: writes to "
-        "text, waits for every CPU and waits for every task. The table has the bytes of code made for ops too.",
+        alt="A panel for x86-64 as it is and one with CALL_OPS, with a bar per change, the first and the second ops of a function "
+        "coming and going: waits for every task, waits for every CPU and writes to text. With CALL_OPS the first and the last "
+        "change take far fewer. The table has the bytes of code made for ops too.",
         limits="Steps of the lab's plans with nothing else attached, no times. cpus: waits until every CPU has synchronised. "
         f"tasks: synchronize_rcu_tasks(). bytes: of code made for the ops that are there. {_LIMITS}",
         hypothetical=True,

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ....contention import POOLS, contend
 from ....isa import ISAS
-from ....publish.figures.chart import heat_map, lines
+from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
 from ....publish.phrases import listed, on_each
 from ...memo import once
@@ -41,6 +41,7 @@ CASES = {
     "40 deep": Case(40),
 }
 #: In which there is no node at all; in which there is always one; and in which a task's own room is not enough.
+DRAWN = ("2 deep + 1 asleep", "3 deep")
 EMPTY, EACH, DEEP = "1 deep + 2 asleep", "1 deep, node each", "40 deep"
 #: Operations of a run: for each CPU so many, where calls are deep two rounds, and at least so many; where there is always a node.
 PER_CPU, ROUNDS, LEAST_OPERATIONS, MANY = 30, 144, 600, 3000
@@ -94,10 +95,19 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the map shows: the cases with calls of which there are some; the others are in the table."""
-    part = frame[~frame["case"].isin((EMPTY, EACH, DEEP))]
-    names = {"line": part["pool"].map(NAMES), "n": part["cpus"].map(lambda n: f"{n} CPUs"), "case": part["case"].map(_short)}
-    return part.assign(**names, percent=part["missed"].round().astype(int))
+    """What the lines show: the two cases in which a CPU wants more nodes than the two that kernels make for it; a shadow stack's
+    is one line where it is the same in both. The others are in the table."""
+    part = frame[frame["case"].isin(DRAWN)].assign(percent=lambda rows: rows["missed"].round().astype(int))
+    own = part[part["pool"] == "shadow"]
+    alike = (own.groupby(["isa", "cpus"])["percent"].nunique() == 1).all()
+    part = part.drop(index=own[own["case"] != DRAWN[0]].index) if alike else part
+    pool = part["pool"].map(NAMES)
+    line = pool.where((part["pool"] == "shadow") & alike, pool + ", " + part["case"].map(_said))
+    return part.assign(line=line, CPUs=part["cpus"])
+
+
+def _said(case: str) -> str:
+    return "asleep" if "asleep" in case else case
 
 
 def _short(case: str) -> str:
@@ -169,12 +179,12 @@ FIGURES = (
     Figure(
         "fig-contention-misses",
         "When is there no node?",
-        chart=lambda frame: heat_map("percent", rows=("line", "n"), columns="case")(_drawn(frame)),
+        chart=lambda frame: lines("percent", over="CPUs", series="line", log="x")(_drawn(frame)),
         table=table,
         answer=_missed_answer,
-        alt="A panel per ISA with a row per pool and number of CPUs, and a column per case: percent of takes that got no node. "
-        "Freelist and rings miss when more nodes are wanted than there are; shadow stacks when calls are deeper than their "
-        "room.",
+        alt="A panel per ISA: percent of takes that got no node, against the number of CPUs. With calls two deep and a task "
+        "asleep in one, freelist and rings miss most, with calls three deep fewer, and both fewer with more CPUs; the "
+        "line of shadow stacks is at zero.",
         limits=f"{LIMITS} One seed, in hooked calls; percent of takes. Columns: how deep calls are, and sleeping tasks per CPU, "
         "which hold a node all the time, with two nodes per CPU; each: one deep, one node per CPU, with stalls, no calls around; "
         f"40: shadow stacks alone.",

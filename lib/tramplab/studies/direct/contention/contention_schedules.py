@@ -6,7 +6,7 @@ import pandas as pd
 
 from ....contention import POOLS, SCHEDULES, contend
 from ....isa import ISAS
-from ....publish.figures.chart import heat_map, lines
+from ....publish.figures.chart import dumbbell, heat_map
 from ....publish.figures.figure import Figure
 from ....publish.phrases import listed, on_each
 from ...memo import once
@@ -17,8 +17,6 @@ TITLE = "Pools of return hooks under contention: schedules and fairness"
 CPUS, OPERATIONS, SEEDS = 16, 1200, (1, 2)
 #: Bytes of a reservation: a cache line, and only the word itself.
 LINE, WORD = 64, 8
-#: Columns of the chart of who is served.
-RANK, SHARE = "CPU, by its share", "share over the mean"
 
 
 @once
@@ -120,15 +118,13 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
     )
 
 
-def by_cpu(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each CPU, from the one that did least to the one that did most; of the first schedule and seed."""
-    part = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["seed"] == SEEDS[0]) & (frame["granule"] == LINE)]
-    items = [
-        {"isa": r.isa, "line": NAMES[r.pool], RANK: rank, SHARE: float(share)}
-        for r in part.itertuples()
-        for rank, share in enumerate(r.served.split(), 1)
-    ]
-    return pd.DataFrame(items)
+def _ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for the CPU that did least and one for that which did most, per ISA and pool; of the first schedule, means of seeds."""
+    found = means(frame)
+    part = found[found["schedule"] == next(iter(SCHEDULES))]
+    out = part.melt(["isa", "line"], ["least", "most"], "CPU", "share")
+    out.attrs["units"] = {"share": "of the mean"}
+    return out.assign(share=out["share"].round(2), CPU="did " + out["CPU"])
 
 
 FIGURES = (
@@ -148,11 +144,11 @@ FIGURES = (
     Figure(
         "fig-contention-fairness",
         "Is every CPU served?",
-        chart=lambda frame: lines(SHARE, over=RANK, series="line")(by_cpu(frame)),
+        chart=lambda frame: dumbbell("share", "line", "CPU", shared=True)(_ends(frame)),
         table=table,
         answer=_fairness_answer,
-        alt="A panel per ISA with a line per pool: operations of each CPU over the mean, from the CPU that did least to the one "
-        "that did most. The line of the freelist rises more than those of the other pools.",
+        alt="A panel per ISA with a line per pool: operations of the CPU that did least and of the one that did most, over "
+        "the mean. The two are far apart on the freelist, and close together in the other pools.",
         limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
         f"another.",
         hypothetical=True,

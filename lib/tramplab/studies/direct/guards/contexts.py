@@ -20,7 +20,8 @@ TITLE = "Guards from normal context to NMI"
 #: Context -> what entering it adds to the preempt count: nothing for the one that a task runs in.
 CONTEXTS = {"normal": 0, "softirq": 1 << 8, "hardirq": 1 << 16, "NMI": 1 << 20}
 #: Whose guards are asked: the list function's, the assist function's, the callback's own, a program's.
-GUARDED = ("two ops", "ops RECURSION", "ops trylock", "fentry")
+SAID = {"two ops": "list function", "ops RECURSION": "assist function", "ops trylock": "callback's own", "fentry": "BPF program"}
+GUARDED = tuple(SAID)
 
 
 @once
@@ -123,11 +124,23 @@ def answer(frame: pd.DataFrame) -> str:
     )
 
 
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """Runs by guard and by who calls while the callback runs; contexts in which the function is called are a row where all do the
+    same."""
+    data = shown(frame)
+    alike = data.groupby(["panel", "inner"])["ran"].transform("nunique") == 1
+    data["guard"] = data["panel"].where(alike.groupby(data["panel"]).transform("all"), data["panel"] + ", in " + data["outer"])
+    for guard, said in SAID.items():
+        data["guard"] = data["guard"].str.replace(guard, said, regex=False)
+    data = data.drop_duplicates(["guard", "inner"]).rename(columns={"ran": "runs"})
+    return data.assign(of="called again by", by=data["inner"].replace(SAME, "callback"))
+
+
 FIGURES = (
     Figure(
         "fig-contexts",
         "Is a call traced that an interrupt makes while the callback runs?",
-        chart=lambda frame: heat_map("ran", rows="outer", columns="inner", facet="panel", abreast=2)(shown(frame)),
+        chart=lambda frame: heat_map("runs", rows="guard", columns="by", facet="of")(drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per kind of guard, a row for the context in which the function is called, a column for the one that "

@@ -10,12 +10,13 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.places import STACK_SIZE
 from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
-from ....publish.figures.chart import heat_map, lines, theme
+from ....publish.figures.chart import heat_map, stacked_bars, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, marked, on_each
 from ....publish.table import pivot
 from ...memo import once
 from ...shared.every_release import every_release
+from ...shared.growth import step
 from . import guard_cost
 from .reentrant import ANOTHER, ITSELF, SUBJECTS, play
 
@@ -234,6 +235,21 @@ def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None
     return Verdict(kind, because, values, on)
 
 
+def _ended(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of every hook the calls that there is room for, and the bytes of stack that each takes; "-" if they do not take the same."""
+    items = []
+    for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
+        stack = line.set_index("call")["stack"]
+        items.append({"isa": isa, "hook": hook, "part": "calls", "calls": stack.index.max(), "each": step(stack.to_dict())})
+    return pd.DataFrame(items)
+
+
+def _ended_table(frame: pd.DataFrame) -> pd.DataFrame:
+    out = _ended(named(frame))[["isa", "hook", "calls", "each"]]
+    out.attrs = {"units": {"each": "B"}, "right": ("each",)}
+    return out
+
+
 FIGURES = (
     Figure(
         "fig-recursion",
@@ -254,11 +270,11 @@ FIGURES = (
         "fig-recursion-stack",
         f"How fast does recursion without a guard take the stack? ({releases.LATEST})",
         rows=lambda frame: depths(),
-        chart=lambda frame: lines("stack", over="call", series=("hook",))(named(frame)),
-        table=lambda frame: named(frame).groupby(["isa", "hook"], sort=False, as_index=False)[["call", "stack"]].max(),
+        chart=lambda frame: stacked_bars("calls", stack="part")(_ended(named(frame))),
+        table=_ended_table,
         answer=lambda frame: _taken(frame),
-        alt="A panel per ISA with a line per hook that has no guard: bytes of stack in use at each further call of the function, "
-        "straight up to the stack's end.",
+        alt="A panel per ISA with a bar per hook that has no guard: calls of the function until the stack ends, fewest with "
+        "an ops. The table has the bytes of each round.",
         limits=f"Emulated; the lab's stacks have {STACK_SIZE} bytes, and the whole of one is there for the call.",
         hypothetical=True,
     ),

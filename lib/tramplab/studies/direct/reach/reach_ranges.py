@@ -14,7 +14,7 @@ from ....ftrace.site import Site
 from ....ftrace.window import window
 from ....isa import ISAS
 from ....publish import phrases
-from ....publish.figures.chart import heat_map, theme
+from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ....vmlinux.saved import saved
 from ...memo import once
@@ -258,10 +258,10 @@ FIGURES = (
     Figure(
         "fig-reach-ranges",
         "What does a site reach of where code may lie?",
-        chart=lambda frame: heat_map("case", rows="where", columns="text", meanings=MEANINGS, abreast=2)(cases(frame)),
+        chart=lambda frame: state_strip("text", "where", "case", meanings=MEANINGS)(cases(frame)),
         table=table,
         answer=answer,
-        alt="A panel per kernel: rows are ranges that an allocator is given, columns sizes of the kernel's text. A colour says "
+        alt="A panel per kernel: lanes are ranges that an allocator is given, steps sizes of the kernel's text. A block says "
         "whether all of the range is in a site's reach, some of it with or without its lowest place, or nothing.",
         limits="Computed, not run: ranges from the kernels' sources (data/addresses.yml: 48-bit addresses, 4 KiB pages), places "
         "from Debian's images; larger kernels are Debian's, scaled. What else lies there, and so what is free, is not known.",

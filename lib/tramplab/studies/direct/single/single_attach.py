@@ -12,7 +12,7 @@ from ....ftrace.ops import Registered
 from ....ftrace.steps import Step, Sync, Wait, Write
 from ....lab.kernel import Kernel
 from ....publish import published
-from ....publish.figures.chart import heat_map
+from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.phrases import MARK, isa_name, listed
 from ....trampolines.direct import Direct
@@ -27,8 +27,8 @@ COMPUTED, EACH, AT_ONCE = (100,), "each", "at once"
 #: What is counted of a plan: stores, those to text, waits for all CPUs, waits for all tasks, and frees for which nobody waits.
 COUNTED = ("writes", "text", "cpus", "tasks", "later")
 UNITS = dict.fromkeys(COUNTED, "n")
-#: What is always nothing, or follows from the rest, and is not drawn.
-UNCHANGED = ("attach tasks", "attach later", "detach later", "attach text", "detach text")
+#: What a bar is made of: waits that take longest first. Writes to text are among the writes, and nobody waits for what is later.
+DRAWN = {"tasks": "waits for all tasks", "cpus": "waits for CPUs", "writes": "writes"}
 #: "each ~100ms", the mail says of the waits that are saved, of its machine.
 WAIT_SECONDS = 0.1
 _BEFORE, _AFTER = "single-direct-ops-before", "single-direct-ops-after"
@@ -138,14 +138,11 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of the table one by one, in one panel: what of which change they are, in `counted`."""
-    lines = table(frame).assign(way=lambda d: d["isa"] + " " + d["way"] + ", " + d["how"])
-    out = lines.melt(["change", "way"], list(COUNTED), "what", "n")
-    out["of"] = f"{COMPUTED[0]} functions"
-    out["counted"] = out["change"] + " " + out["what"]
-    out = out[~out["counted"].isin(UNCHANGED)]
-    out.attrs["units"] = {"n": "steps"}
-    return out
+    """What attaching and detaching take together, a row per ISA, way and part of DRAWN; of ways that take the same the first."""
+    chosen = shown(frame[frame["functions"] == COMPUTED[0]])
+    lines = chosen.groupby(["isa", "way", "how"], sort=False)[list(DRAWN)].sum().reset_index()
+    lines = lines.drop_duplicates(["isa", "how", *DRAWN]).assign(way=lines["way"] + ", " + lines["how"])
+    return lines.rename(columns=DRAWN).melt(["isa", "way"], list(DRAWN.values()), "step", "steps")
 
 
 def _together(ways: pd.Series) -> str:
@@ -220,11 +217,13 @@ FIGURES = (
     Figure(
         "fig-single-attach",
         f"What do attaching to {COMPUTED[0]} functions and detaching from them take?",
-        chart=lambda frame: heat_map("n", rows="way", columns="counted", facet="of")(drawn(frame)),
+        chart=lambda frame: stacked_bars("steps", bars="way", stack="step", columns=1)(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A row for each ISA and way, one by one and at once: writes and waits for CPUs of attaching and of detaching, "
-        "and waits for all tasks of detaching. The table has writes to text and deferred frees too.",
+        alt="A panel per ISA with a bar for each way, one by one and at once: steps of attaching and detaching together, "
+        "split into waits for all tasks, waits for CPUs and writes. Only with an ops for each trampoline are there waits "
+        "for all tasks; in one update the bars are shortest. The table has attaching and detaching apart, writes to text "
+        "and deferred frees.",
         limits="Steps of the lab's plans, no times; as many functions as the guest has are counted, more are computed from what "
         "each takes. lookup/-c: both of them. text: writes to executable memory, ops pointers among them. cpus: waits for every "
         "CPU, on arm64 for this one's own fetches. tasks: synchronize_rcu_tasks(); a kernel waits for its rude variant as well. "

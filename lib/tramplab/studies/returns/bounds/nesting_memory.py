@@ -9,12 +9,13 @@ import pandas as pd
 from ....ftrace.ops import Request
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.figures.chart import lines
+from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
 from ....publish.phrases import slug
 from ....returns import CODE, NODES, PARTS, RINGS, SHADOW, STRUCTS, Bounds, nest
 from ....trampolines.kprobe import Kretprobe
 from ...memo import once
+from ...shared.order import largest_first
 from ..mechanisms import FPROBE, KRETPROBE, Build, breaks, get
 from .nesting import DEEPEST
 from .nesting_builds import CPUS, FRAME, POOLS, STACK, TASKS, by_isa, held_by, keeps, kernel, shown, sized
@@ -197,16 +198,23 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
+def _ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the fewest tasks take and the most, the mechanism that takes most first."""
+    said = {TASK_COUNTS[0]: f"{TASK_COUNTS[0]} task", TASK_COUNTS[-1]: f"{TASK_COUNTS[-1]} tasks"}
+    out = largest_first(frame[frame["tasks"].isin(said)], "name", "bytes")
+    return out.assign(**{"held for": out["tasks"].map(said)})
+
+
 FIGURES = (
     Figure(
         "fig-return-memory",
         f"How many bytes does it take to see {DEPTH} calls per task return?",
-        chart=lambda frame: lines("bytes", over="tasks", series="name")(frame),
+        chart=lambda frame: dumbbell("bytes", "name", "held for", shared=True)(_ends(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: bytes against the number of tasks, a line per mechanism. The lines of the graph tracer and of "
-        f"fprobes on it rise by 4096 bytes for each task; those of lists made for {DEPTH} calls per task, and of fexit's frames, "
-        "by a few hundred; those of rings in whole pages stay level.",
+        alt=f"A panel per ISA with a line per mechanism: bytes held for {DEPTH} calls of one task, and of {TASKS}. Both are "
+        "most with the graph tracer and with fprobes on it, a page for each task; rings in whole pages take the same for "
+        "one task and for all; lists and fexit's frames take least.",
         limits=f"Bytes in the lab, in steps of 16, on {CPUS} CPUs, rings of v6.12 and later in whole pages; without the hashes and "
         "tables that a probe is found by; kernels round code up to pages, allocate in steps of their own, and have a shadow stack "
         "for every task, also those that call nothing. call: a call on its way; default: what kernels make, without shadow stacks; "

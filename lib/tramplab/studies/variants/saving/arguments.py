@@ -13,12 +13,13 @@ from ....lab import hooks
 from ....lab.hooks import hypothetical
 from ....lab.kernel import Kernel
 from ....lab.measure import STUDIED
-from ....publish.figures.chart import lines
+from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, marked
 from ...memo import once
 from ...shared.growth import step
 from ...shared.hypothetical import flagged, named
+from ...shared.order import largest_first
 
 NAME = "arguments"
 TITLE = "What each argument of the function costs"
@@ -104,11 +105,10 @@ _LIMITS = (
 )
 
 
-def _unbroken(frame: pd.DataFrame) -> pd.DataFrame:
-    """With names whose mark does not get a line of its own where labels are broken."""
-    out = frame.assign(hook=frame["hook"].str.replace(" ", "\N{NO-BREAK SPACE}"))
-    out.attrs = dict(frame.attrs)
-    return out
+def _ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each hook adds to a function without arguments and to the one with most, the most expensive first."""
+    said = {0: "no argument", frame["args"].max(): f"{frame['args'].max()} arguments"}
+    return largest_first(frame[frame["args"].isin(said)].assign(args=lambda ends: ends["args"].map(said)), "hook", "instructions")
 
 
 def _answer(frame: pd.DataFrame) -> str:
@@ -153,11 +153,12 @@ FIGURES = (
     Figure(
         "fig-arguments",
         "What does a hook add, by what it saves and by what the function takes?",
-        chart=lambda frame: lines("instructions", over="args", series="hook")(_unbroken(named(frame))),
+        chart=lambda frame: dumbbell("instructions", "hook", "args", shared=True)(_ends(named(frame))),
         table=table("instructions"),
         answer=_answer,
-        alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
-        "with a line per hook. The table below has every number.",
+        alt="A panel per ISA with a line per hook: instructions that it adds to a call of a function without arguments, and "
+        "to one of a function with eight. The two are apart for BPF's fentry and for the trampoline that saves the live "
+        "arguments, and the same for all others. The table below has every number.",
         limits=_LIMITS,
         hypothetical=True,
     ),

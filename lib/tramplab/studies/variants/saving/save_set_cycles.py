@@ -12,6 +12,7 @@ from ....native.agreement import apart
 from ....native.cached import HOOKS, saved
 from ....publish.claims.claims import UNDECIDABLE
 from ....publish.claims.verdict import Verdict, judges
+from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.figures.fitted import digits
 from ....publish.phrases import UNTIMED, listed
@@ -114,12 +115,22 @@ def _answer(frame: pd.DataFrame) -> str:
     return f"An ops that saves only the live arguments, not all that C may clobber, adds {told(frame)}, as measured."
 
 
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """A bar per machine and hook, in whole cycles, the least first."""
+    out = named(frame).assign(cycles=frame["cycles"].round().astype(int), component="trampoline")
+    out.attrs["units"] = UNITS
+    return out
+
+
 FIGURES = (
     Figure(
         "fig-save-set-cycles",
         "What is a smaller save set worth on a CPU?",
+        chart=lambda frame: stacked_bars("cycles", facet="machine")(_drawn(frame)),
         table=table,
         answer=_answer,
+        alt="A panel per measured machine with a bar per save set: cycles that one ops adds to a call, least with only the live "
+        "arguments saved, most with all general registers. The table has the decimals.",
         limits="Cycles that one ops adds to a call of a function of one argument, measured natively, warm, in user mode. Machines "
         "are called by their cores.",
         kind="measured",

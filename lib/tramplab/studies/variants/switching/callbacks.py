@@ -9,7 +9,7 @@ from ....ftrace import releases
 from ....isa import ISAS
 from ....lab.growing import growing
 from ....lab.kernel import Kernel
-from ....publish.figures.chart import lines
+from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name
 from ....trampolines.plain import Ops
@@ -27,8 +27,6 @@ REGISTERS = {
 }
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
-#: The chart ends here, on linear axes: with more callbacks nobody would see what all registers add. The table goes on.
-DRAWN = 8
 
 
 @once
@@ -126,32 +124,30 @@ def _named(isa: str, n: dict[str, object]) -> str:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the chart shows: of each ISA the last release that has a trampoline for all registers; lines that are the same are
-    one, and each panel says what a further callback adds."""
-    last = frame["release"] == frame["isa"].map({isa: shown(isa)[0] for isa in ISAS})
-    part = frame[last & (frame["callbacks"] <= DRAWN)]
-    records = []
-    for (isa, release), panel in part.groupby(["isa", "release"], sort=False):
-        title = f"{isa} {release}: +{slope(frame, isa, release)} each"
-        alike: dict[tuple[int, ...], list[str]] = {}
-        for regs, line in panel.groupby("regs", sort=False):
-            alike.setdefault(tuple(line["instructions"]), []).append(str(regs))
-        for names in alike.values():
-            line = panel[panel["regs"] == names[0]]
-            records.append(line.assign(panel=title, want=" or ".join(names)))
-    return pd.concat(records)
+    """What the chart shows of each ISA: instructions that the first callback of the newest release adds, the second, and each
+    further one; and what it adds to two of them, in the last release with a trampoline for that, to be handed all registers."""
+    n, records = numbers(frame), []
+    for isa in ISAS:
+        first = frame[(frame["isa"] == isa) & (frame["release"] == releases.LATEST) & (frame["callbacks"] == COUNTS[0])]
+        bars = {"the first": int(first["instructions"].iloc[0]), "the second": n[f"{isa}-second-step"]}
+        bars |= {"each further one": n[f"{isa}-further-step"], "all registers": n[f"{isa}-one-added"]}
+        head = {"isa": isa, "part": "added"}
+        records += [{**head, "what": what, "instructions": number} for what, number in bars.items() if number != "-"]
+    out = pd.DataFrame(records).astype({"instructions": int})
+    out.attrs["units"] = {"instructions": "added"}
+    return out
 
 
 FIGURES = (
     Figure(
         "fig-callbacks",
         "What does each further callback add, and one that wants all registers?",
-        chart=lambda frame: lines("instructions", over="callbacks", series="want", facet="panel")(drawn(frame)),
+        chart=lambda frame: stacked_bars("instructions", bars="what", stack="part")(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA, of the last release shown that has a trampoline for all registers; its title says what each "
-        "further callback adds. Instructions added to one call against the number of callbacks on the function, both axes linear, "
-        "with a line for none, and one for one or all of them wanting all registers. From two callbacks on the lines are straight.",
+        alt="A panel per ISA with four bars: instructions that the first callback on a function adds to a call, the second, "
+        "and each further one; and, of the last release that has a trampoline for all registers, what it adds to two "
+        "callbacks that one or both want them. The second adds most.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
         "many of the ops want all registers.",
     ),

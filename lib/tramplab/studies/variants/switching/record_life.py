@@ -184,12 +184,12 @@ def _attached(ops: str) -> str:
 
 
 _NAMES = {"a": "first", "d": "direct"}
-_NARROW = {"ftrace_regs_caller": "regs caller"}
+_NARROW = {"ftrace_caller": "caller", "ftrace_regs_caller": "regs caller", "lab_direct_near": "stub"}
 
 
 def _short(symbol: str) -> str:
     """A symbol as a narrow block has room for it."""
-    return OWN if symbol.startswith("ftrace_trampoline[") else symbol
+    return OWN if symbol.startswith("ftrace_trampoline[") else _NARROW.get(symbol, symbol)
 
 
 def order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -204,11 +204,11 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
             seen = list(part[part["step"] == step].itertuples(index=False))
             for n in range(most[step]) if each else [len(seen) - 1]:
                 row = seen[min(n, len(seen) - 1)]
-                head = {"isa": isa, "step": f"{_change(step)}: {n + 1}" if each else _attached(row.ops)}
+                head = {"isa": isa, "step": f"{_change(step)} {n + 1}" if each else _change(step)}
                 lanes = {
                     "ops pointer": _NAMES.get(row.pointer, row.pointer) or "-",
                     "site": _site(row.site, idle, called),
-                    "leads to": _NARROW.get(row.leads, _short(row.leads)) or "the body",
+                    "leads to": _short(row.leads) or "the body",
                     "callbacks": " ".join(_NAMES.get(letter, letter) for letter in row.ran.split()) or "none",
                 }
                 records += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
@@ -216,10 +216,12 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _change(step: int) -> str:
-    """What a change is: "first in", "other out"."""
+    """What a change is: "first added", "other removed"; "none" before the first."""
+    if not step:
+        return "none"
     before, after = LIFE[step - 1].split(), LIFE[step].split()
     moved = (set(before) ^ set(after)).pop()
-    return f"{_NAMES.get(moved, 'other')} {'in' if len(after) > len(before) else 'out'}"
+    return f"{_NAMES.get(moved, 'other')} {'added' if len(after) > len(before) else 'removed'}"
 
 
 def _site(site: str, idle: str, called: set[str]) -> str:

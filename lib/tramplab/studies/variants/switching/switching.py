@@ -136,18 +136,18 @@ def strip(frame: pd.DataFrame) -> pd.DataFrame:
         lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for sequence, kind in _JOINING.items():
             played = part[part["sequence"] == sequence]
-            for lane, column in (("site", "target"), ("then", "calls")):
+            for lane, column in (("site", "target"), ("calls", "calls")):
                 states = tuple(_in_words(state) for state in played[column])
                 lanes.setdefault((lane, states), []).append(kind)
         steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
-        for (lane, states), kinds in sorted(lanes.items(), key=lambda item: item[1][0], reverse=True):
+        for (lane, states), kinds in sorted(lanes.items(), key=lambda item: list(_JOINING.values()).index(item[1][0])):
             name = lane if len(kinds) == len(_JOINING) else f"{lane}, {' or '.join(kinds)}"
             records += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
     return pd.DataFrame(records)
 
 
 #: Sequences in which another ops joins a first one and leaves: what their lane is called.
-_JOINING = {"plain": "plain joins", "guarded leaves": "guarded joins", "guarded stays": "guarded first"}
+_JOINING = {"plain": "both plain", "guarded leaves": "other guarded", "guarded stays": "first guarded"}
 
 
 def _in_steps(ops: str, n: int) -> str:
@@ -191,9 +191,9 @@ FIGURES = (
         chart=lambda frame: state_strip()(merged(strip(frame))),
         table=table,
         answer=answer,
-        alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from there, "
-        "step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the recursion guard, in "
-        "one lane where both are the same. The table has every step.",
+        alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from "
+        "there, step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the "
+        "recursion guard, in one lane where both are the same. The table has every step.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. a, b: plain ops; r, s: "
         "want all registers; g: wants the recursion guard; d: direct call in reach of the site; d (a): both registered, "
         "site forced to d. regs: general registers handed to callbacks.",
