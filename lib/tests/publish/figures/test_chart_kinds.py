@@ -81,6 +81,18 @@ def test_a_bar_stands_in_the_same_line_of_every_panel():
     assert Counter(text.text for text in texts(svg))["none"] == 1  # so one panel's names do for all
 
 
+def test_a_note_stands_beside_the_total_and_parts_have_the_ground_of_what_they_mean():
+    rows = bar_rows().assign(said=lambda frame: "(" + frame["hook"] + ")")
+    rows = rows[rows["component"].isin(("site", "core"))]
+    means = {"site": theme.RIGHT, "core": theme.WRONG}
+    svg = stacked_bars("instructions", note="said", meanings=means)(rows).svg()
+    for (_, hook), total in rows.groupby(["isa", "hook"])["instructions"].sum().items():
+        assert f"{total} ({hook})" in {text.text for text in texts(svg)}
+    for mark in marks(svg, "bar"):
+        part = mark.get("aria-label").split("; ")[2].partition(":")[0]
+        assert theme.MEANINGS[means[part]][0].endswith(f"{mark.get('fill')})")
+
+
 def test_panels_with_names_of_their_own_print_them():
     rows = bar_rows().assign(hook=lambda frame: frame["hook"] + " " + frame["isa"])
     printed = Counter(text.text for text in texts(stacked_bars("instructions")(rows).svg()))
@@ -354,9 +366,18 @@ def test_marks_of_what_no_kernel_has_are_hollow_and_say_so(kind, role):
     frame[name] = frame[name].replace(one, f"{one} *")
     svg = kind(frame).svg()
     for mark in marks(svg, role):
-        assert (mark.get("fill-opacity") == "0.25") == (f"{one} (hypothetical)" in mark.get("aria-label"))
+        assert (mark.get("fill-opacity") == "0.25") == ("; hypothetical; " in mark.get("aria-label"))
+        assert (f"; {one}" in mark.get("aria-label")) or "; hypothetical; " not in mark.get("aria-label")
     assert [t.text for t in texts(svg)].count("Hollow: hypothetical, no kernel has it.") == 1
     assert not any("*" in t.text or "(hypothetical)" in t.text for t in texts(svg))
+
+
+def test_panels_share_the_names_of_rows_of_which_one_is_hypothetical_in_one_panel():
+    rows = bar_rows()
+    rows.loc[(rows["isa"] == "arm64") & (rows["hook"] == "ops"), "hook"] = "ops *"
+    assert Counter(text.text for text in texts(stacked_bars("instructions")(rows).svg()))["ops"] == 1
+    with pytest.raises(TramplabError, match="several rows for bar=ops"):
+        stacked_bars("instructions")(pd.concat([rows, rows[rows["hook"] == "ops *"].assign(hook="ops")]))
 
 
 # -- state strips

@@ -14,7 +14,7 @@ from ....base.errors import TramplabError
 from ...phrases import MARK
 from ...table import require_columns, require_unique
 from .drawing import Drawing
-from .text import HYPOTHETICAL, fit, longest_piece, printed, width
+from .text import fit, longest_piece, width
 from .theme import CHARACTER, FONT, HOLLOW, LINE, NARROW, WIDE, configuration
 
 ROWS = alt.NamedData(name="rows")  # specs name their data; the rows are added once, where a chart is drawn
@@ -23,18 +23,16 @@ PADDING = {"left": 0, "top": 2, "right": 12, "bottom": 2}  # pixels; a reader's 
 #: What a chart says below, where a mark is hollow.
 NOTE = "Hollow: hypothetical, no kernel has it."
 _MARKED = re.compile(rf"[{MARK[0]}\xa0]{re.escape(MARK[1:])}")
-#: A name on an axis or in a legend, as charts print it.
-PRINTED = f"replace(datum.label, {HYPOTHETICAL!r}, '')"
 Names = str | tuple[str, ...]  # a column, or several whose values name a thing together
 
 
 def tidy(frame: pd.DataFrame, value: str, **keys: Names) -> pd.DataFrame:
     """The columns that `keys` names, as text under the names a spec uses, and the column `value` under that name.
 
-    Names with the mark of what no kernel has say so in words instead; where there are such, `hollow` tells which rows have one.
+    Names lose the mark of what no kernel has; where there are such, `hollow` tells which rows have one.
 
-    Raises TramplabError if a column is missing, if the keys do not tell all rows apart (a mark of their sum would show
-    a number that is in no row), or if there are no rows.
+    Raises TramplabError if a column is missing, if the keys without marks do not tell all rows apart (a mark of their sum would
+    show a number that is in no row), or if there are no rows.
     """
     columns = {key: [names] if isinstance(names, str) else list(names) for key, names in keys.items()}
     used = [name for names in columns.values() for name in names]
@@ -43,8 +41,9 @@ def tidy(frame: pd.DataFrame, value: str, **keys: Names) -> pd.DataFrame:
     if frame.empty:
         raise TramplabError("there are no rows to draw; ask for more, or leave the chart out.")
     texts = {key: frame[names].astype(str).agg(" ".join, axis="columns") for key, names in columns.items()}
-    data = pd.DataFrame({key: text.str.replace(_MARKED, HYPOTHETICAL, regex=True) for key, text in texts.items()})
-    hollow = data.apply(lambda text: text.str.contains(HYPOTHETICAL, regex=False)).any(axis=1)
+    data = pd.DataFrame({key: text.str.replace(_MARKED, "", regex=True) for key, text in texts.items()})
+    require_unique(data, list(data))
+    hollow = (data != pd.DataFrame(texts)).any(axis=1)
     if hollow.any():
         data["hollow"] = hollow
     return data.assign(value=frame[value]).reset_index(drop=True)
@@ -83,8 +82,9 @@ def title(frame: pd.DataFrame, value: str) -> str:
 
 
 def mark(role: str, name: str, *keys: str) -> dict:
-    """How assistive technology calls the marks of rows, and what it reads out: the keys, then the value by its name."""
-    fields = " + '; ' + ".join(f"datum.{key}" for key in keys)
+    """How assistive technology calls the marks of rows, and what it reads out: the keys, whether no kernel has it, then the value
+    by its name."""
+    fields = " + '; ' + ".join(f"datum.{key}" for key in keys) + " + (datum.hollow ? '; hypothetical' : '')"
     said = "(isValid(datum.value) ? datum.value : 'no number')"
     return {"ariaRoleDescription": role, "description": alt.expr(f"{fields} + {json.dumps(f'; {name}: ')} + {said}")}
 
@@ -128,7 +128,7 @@ def above(names: list[str], pixels: float) -> tuple[dict[str, list[str]], dict]:
     """Lines and options for names above columns of so many pixels; written from below if a piece is too long."""
     if max(map(longest_piece, names)) * CHARACTER > pixels:
         options = {"labelAngle": -90, "labelOverlap": False, "minExtent": max(map(width, names)) + 4}
-        return {name: [printed(name)] for name in names}, options
+        return {name: [name] for name in names}, options
     return {name: fit(name, int(pixels // CHARACTER)) for name in names}, {"labelAngle": 0}
 
 

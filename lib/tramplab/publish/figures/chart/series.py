@@ -43,7 +43,7 @@ def style(names: list[str], part: int) -> alt.Scale:
 def legend(names: list[str], pixels: int, **options: Any) -> alt.Legend:
     """A legend above the panels, as many names in a line as so many pixels have room for."""
     fit = max(1, int(pixels // (max(map(width, names)) + 24)))
-    return alt.Legend(orient="top", columns=min(len(names), fit), labelExpr=panels.PRINTED, **options)
+    return alt.Legend(orient="top", columns=min(len(names), fit), **options)
 
 
 def marks(

@@ -26,22 +26,9 @@ def signed(value: float) -> str:
     return sign + number(abs(value))
 
 
-#: What follows a name that no kernel has, where it is spoken; where it is printed, its mark is hollow.
-HYPOTHETICAL = " (hypothetical)"
-
-
-def printed(name: str) -> str:
-    """A name as charts print it.
-
-    >>> printed("ops-live (hypothetical)")
-    'ops-live'
-    """
-    return name.replace(HYPOTHETICAL, "")
-
-
 def width(text: str) -> float:
     """Pixels a label in one line may take, whatever sans-serif font a reader has."""
-    return CHARACTER * len(printed(text))
+    return CHARACTER * len(text)
 
 
 def widest(labels: Iterable[list[str]]) -> float:
@@ -58,7 +45,7 @@ def wrap(text: str, characters: int) -> list[str] | None:
     None
     """
     lines = [""]
-    for piece in re.findall(r"[^ _+/,-]*[ _+/,-]|[^ _+/,-]+", printed(text)):
+    for piece in re.findall(r"[^ _+/,-]*[ _+/,-]|[^ _+/,-]+", text):
         if len(f"{lines[-1]}{piece}".rstrip()) > characters and lines[-1]:
             lines.append("")
         lines[-1] += piece

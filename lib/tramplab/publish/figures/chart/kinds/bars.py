@@ -1,16 +1,17 @@
 """Stacked bars: what a total is made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import altair as alt
 import pandas as pd
 
+from ....table import require_columns
 from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..series import legend
 from ..text import number, width
-from ..theme import colour
+from ..theme import MEANINGS, colour
 
 ROW = 18  # pixels: one bar with its gap
 LEAST = 90  # pixels: the narrowest panel worth reading
@@ -23,12 +24,17 @@ def stacked_bars(
     facet: str = "isa",
     shared: bool = True,
     columns: int = 3,
+    note: str = "",
+    meanings: Mapping[str, str] | None = None,
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a bar per value of `bars`, stacked by `stack`, a panel per `facet`.
 
     `shared=False` gives each panel its own scale; up to `columns` panels stand side by side, one on a phone. Order is
     that of the rows. Every row is one mark; two rows for one mark are refused, since a bar of their sum would show a
     number that is in no row.
+
+    note: the column with what stands beside the total at the end of a bar, the same in all rows of it. meanings: a part has the
+    ground of what it means, one of theme.MEANINGS, instead of a colour of its own.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -36,33 +42,41 @@ def stacked_bars(
         data["value"] = panels.numbers(frame, value)
         parts = panels.order(data["part"])
         data["rank"] = data["part"].map(parts.index)
+        if note:
+            require_columns(frame, [note])
+            data["note"] = frame[note].tolist()
+        colours = [MEANINGS[meanings[part]][0] if meanings else colour(part, parts) for part in parts]
+        scale = alt.Scale(domain=parts, range=colours)
         name = panels.title(frame, value)
         return panels.drawing(
-            data, "bar", lambda width, narrow: _layout(data, parts, name, shared, width, 1 if narrow else columns)
+            data, "bar", lambda width, narrow: _layout(data, scale, name, shared, width, 1 if narrow else columns)
         )
 
     return draw
 
 
-def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole: int, columns: int) -> dict:
-    """The Vega-Lite spec of one layout, `whole` pixels wide."""
+def _layout(data: pd.DataFrame, colours: alt.Scale, name: str, shared: bool, whole: int, columns: int) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide; colours: of the parts."""
     bars, labels_once = panels.lines_of(data, "bar")
-    totals = data.groupby(["panel", "bar"], sort=False)["value"].sum().reset_index()
+    ends = data.assign(note=data.get("note", "")).groupby(["panel", "bar"], sort=False).agg({"value": "sum", "note": "first"})
+    totals = ends.reset_index()
+    totals["label"] = [f"{number(r.value)} {r.note}".strip() for r in totals.itertuples()]
     labels_width = max(map(width, data["bar"])) + 8
-    total_width = max(width(number(total)) for total in totals["value"]) + 6
+    total_width = max(map(width, totals["label"])) + 6
     once, each = (labels_width, total_width) if labels_once else (0, labels_width + total_width)
     columns = panels.abreast(whole - once, len(bars), LEAST + each, columns)
     free = whole - once - each * columns - panels.GAP * (columns - 1)
+    parts = panels.order(data["part"])
     above = legend(parts, int(whole - labels_width)) if len(parts) > 1 else None
     charts = []
     for position, panel in enumerate(bars):
         axis_title = name if columns > 1 or position == len(bars) - 1 else None
-        side = alt.Axis(labelExpr=panels.PRINTED, **panels.side(position % columns == 0 or not labels_once, labels_width))
-        one = _panel(data, panel, bars[panel], parts, name, axis_title, side, above)
-        ends = totals[totals["panel"] == panel]
+        side = alt.Axis(**panels.side(position % columns == 0 or not labels_once, labels_width))
+        one = _panel(data, panel, bars[panel], colours, name, axis_title, side, above)
+        here = totals[totals["panel"] == panel].rename(columns={"value": "total"})
         records = [
-            {"bar": bar, "total": total, "label": number(total)}
-            for bar, total in zip(ends["bar"], ends["value"].tolist(), strict=True)
+            {"bar": bar, "total": max(total, 0), "label": label}
+            for bar, total, label in zip(here["bar"], here["total"].tolist(), here["label"], strict=True)
         ]
         y = alt.Y("bar:N", sort=bars[panel], scale=alt.Scale(domain=bars[panel]), title=None)
         texts = panels.decoration(records).mark_text(align="left", dx=4, aria=False)
@@ -75,14 +89,13 @@ def _panel(
     data: pd.DataFrame,
     panel: str,
     bars: list[str],
-    parts: list[str],
+    colours: alt.Scale,
     name: str,
     axis_title: str | None,
     side: alt.Axis,
     above: alt.Legend | None,
 ) -> alt.Chart:
     """Bars of one panel."""
-    colours = alt.Scale(domain=parts, range=[colour(part, parts) for part in parts])
     chart = alt.Chart().mark_bar(height=ROW - 5, **panels.mark("bar", name, "panel", "bar", "part"))
     chart = chart.transform_filter(panels.only(panel))
     return chart.encode(
