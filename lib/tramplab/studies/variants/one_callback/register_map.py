@@ -140,6 +140,13 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same without hooks under which every register of every ISA fares as under an earlier one."""
+    cells = grouped(frame)
+    fates = cells.pivot(index=["isa", "registers"], columns="hook", values="fate")[list(dict.fromkeys(cells["hook"]))]
+    return cells[cells["hook"].isin(fates.T.drop_duplicates().index)]
+
+
 def in_short(registers: list[str]) -> str:
     """Registers whose numbers follow each other, as a range.
 
@@ -168,14 +175,18 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             if registers := list(part["register"][part["fate"] == fate]):
                 name = phrases.marked(hook, bool(part["hypothetical"].iloc[0]))
                 head = {"isa": f"{isa} {part['release'].iloc[0]}", "hook": name, "fate": fate}
-                out += [{**head, "registers": line} for line in _broken(in_short(registers))]
+                out += [{**head, "registers": line} for line in broken(in_short(registers).split())]
     return pd.DataFrame(out)
 
 
-def _broken(text: str, characters: int = 34) -> list[str]:
-    """Registers in lines that fit beside the other columns."""
+def broken(names: list[str], characters: int = 34) -> list[str]:
+    """Names in lines of so many characters, with a space between.
+
+    >>> broken(["x0-x2", "x9", "rdi"], 9)
+    ['x0-x2 x9', 'rdi']
+    """
     lines = [""]
-    for name in text.split():
+    for name in names:
         if len(lines[-1]) + len(name) >= characters:
             lines.append("")
         lines[-1] = f"{lines[-1]} {name}".strip()
@@ -216,7 +227,7 @@ FIGURES = (
     Figure(
         "fig-register-map",
         "Which registers does a hook bring back, and which does it lose?",
-        chart=lambda frame: heat_map("fate", "registers", "hook", meanings=MEANINGS)(grouped(frame)),
+        chart=lambda frame: heat_map("fate", "registers", "hook", meanings=MEANINGS, abreast=1)(drawn(frame)),
         table=table,
         alt="A panel per ISA: registers down the side, hooks across, and in every cell what becomes of the register between "
         "the function's first byte and its body. The table lists the registers by hook and fate.",
