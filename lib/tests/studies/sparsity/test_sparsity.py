@@ -6,6 +6,7 @@ from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.sparsity.consumers.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.sparsity.structures.classify import CONSTANT, GARBAGE, TRUE
+from tramplab.studies.sparsity import consumer_charts
 from tramplab.studies.sparsity import context_rewrite as rewritten
 from tramplab.studies.sparsity import register_consumers as consumers
 from tramplab.studies.sparsity import register_frames as frames
@@ -97,10 +98,26 @@ def test_flags_that_all_registers_have_would_make_p8_hold(found):
 
 
 def test_what_is_read_is_marked_and_nothing_else(found):
-    crosses = consumers.reads(found)
+    trap = consumers.of_trap(found)
+    crosses = consumer_charts.reads(trap)
     some = crosses[(crosses["isa"] == "riscv64") & (crosses["consumer"] == "user-mode")]
-    assert list(some[some["read"] == consumers.READS]["fields"]) == ["status"]
+    assert list(some["fields"]) == ["status"]
     assert set(crosses["isa"]) == set(ISAS) and not crosses.duplicated(["isa", "fields", "consumer"]).any()
+    roles = consumer_charts.roles(trap).set_index(["isa", "consumer", "role"])["read"]
+    filled = {(isa, consumer, role) for (isa, consumer, role), read in roles.items() if read == consumer_charts.READS}
+    for isa, consumer, wanted in (("riscv64", "user mode", {"mode"}), ("arm64", "callchain", {"mode", "ip", "fp"})):
+        assert {role for one, other, role in filled if (one, other) == (isa, consumer)} == wanted
+    assert {role for _, consumer, role in filled if consumer == "arguments"} == {"args"}
+
+
+def test_the_chart_shows_the_worst_of_a_group_of_registers():
+    rows = frames.newest(frames.rows())
+    cells = frames.drawn(frames.rows()).set_index(["isa", "provider", "role"])["kind"]
+    assert len(cells) == len(ISAS) * len(set(frames.PROVIDERS.values())) * len(frames.ROLES)
+    entry = rows[(rows["isa"] == "x86_64") & (rows["provider"] == frames.ARGUMENTS)].set_index("register")["kind"]
+    assert set(entry[list(ISAS["x86_64"].args)]) == {TRUE} == {cells["x86_64", "entry", "args"]}
+    back = rows[(rows["isa"] == "x86_64") & (rows["provider"] == frames.RETURN)].set_index("register")["kind"]
+    assert {TRUE, GARBAGE} == set(back[list(ISAS["x86_64"].args)]) and cells["x86_64", "return", "args"] == GARBAGE
 
 
 # -- who is found

@@ -8,7 +8,7 @@ from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.sparsity.consumers.matrix import GARBAGE, RIGHT, WRONG
 from tramplab.sparsity.ways.ways import COPY, FULL, IN_PLACE, STACK
 from tramplab.sparsity.ways.ways_served import LACKING
-from tramplab.studies.sparsity import conversions, kprobe_multi, ways
+from tramplab.studies.sparsity import conversions, kprobe_multi, ways, ways_drawn
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,23 @@ def test_who_is_right_is_counted_from_the_letters(out):
         assert (row["right"], row["asked"]) == (sum(o == RIGHT for o in said.values()), len(said))
         assert row["serves"] == all(said[consumer] == RIGHT for consumer in ways.WANTED)
     assert set(letters["consumer"]) == set(ways.SHORT)
+
+
+def test_charts_have_one_of_each_way_where_a_kernel_puts_it(out):
+    some = ways_drawn.drawn(out, ways.SAVING)
+    assert [tuple(part["way"]) for _, part in some.groupby("isa", sort=False)] == [ways_drawn.DRAWN] * len(ISAS)
+    stack = some[(some["place"] == STACK) & (some["kind"] == COPY)]
+    assert list(zip(stack["isa"], stack["way"], strict=True)) == [("x86_64", "perf")]
+    assert not some.loc[(some["way"] == FULL), "hypothetical"].any()
+    said = ways_drawn.priced(out, ways.SAVING).set_index(["isa", "way"])["said"]
+    assert said["x86_64", FULL] == "(12/12)" and said["riscv64", "perf"] == "(0/11)"
+    assert set(ways_drawn.compared(ways.served(), ways.SAVING)["isa"]) == set(ISAS)
+
+
+def test_the_share_beside_a_bar_is_that_of_its_part(shares):
+    for (_, _), part in kprobe_multi.drawn(shares).groupby(["isa", "probe"]):
+        of = part.set_index("part")["instructions"]
+        assert set(part["said"]) == {f"({round(100 * of['copying'] / of.sum())} %)"}
 
 
 @pytest.mark.parametrize("isa", ISAS)

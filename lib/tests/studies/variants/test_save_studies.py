@@ -78,7 +78,6 @@ def test_v3_shows_what_was_measured_and_decides_nothing():
 
 def test_hypothetical_hooks_are_marked_wherever_they_are_shown():
     """In tables, citations and charts of these figures by the mark, which the limits explain; in the CSV by a column."""
-    said = " (hypothetical)"
     for study in (arguments, generated, jobs, save_set_cycles):
         for figure in study.FIGURES:
             rows = figure.rows(study.rows())

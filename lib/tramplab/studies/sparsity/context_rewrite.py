@@ -9,7 +9,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
+from ...publish.figures.chart import stacked_bars, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import listed, on_each
 from ...sparsity.consumers.matrix import full_set
@@ -60,6 +60,10 @@ WORDS = {
     OUTSIDE: "outside",
     INVALID: "invalid",
 }
+#: What becomes of a program in the chart, and the reasons that it has a bar for; all others are one.
+_REFUSED, _OTHER = "refused", "other reasons"
+MEANINGS = {ACCEPTED: theme.RIGHT, _REFUSED: theme.NOTICED}
+_DRAWN = {ACCEPTED: ACCEPTED, UNFILLED: "field not filled", HELPER: "helper, pt_regs"}
 NO_KERNEL = "No kernel rewrites programs so."
 
 
@@ -109,11 +113,13 @@ def light(kernel: Kernel) -> Layout:
 
 
 def counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """How many programs are accepted, and how many refused for each kind of reason: columns what, isa, outcome, programs."""
-    some = frame.groupby(["outcome", "isa"], sort=False).size().rename("programs").reset_index()
-    order = {ACCEPTED: 0}
-    some = some.sort_values("outcome", key=lambda o: o.map(lambda name: order.get(name, 1)), kind="stable")
-    return some.assign(what=f"{frame['program'].nunique()} programs")
+    """How many programs are accepted, and how many refused for the reasons of the chart: columns isa, why, programs, outcome (of
+    MEANINGS)."""
+    why = frame["outcome"].map(_DRAWN).fillna(_OTHER)
+    some = frame.assign(why=why).groupby(["isa", "why"], sort=False).size().rename("programs").reset_index()
+    some = some.sort_values("why", key=lambda names: names.map([*_DRAWN.values(), _OTHER].index), kind="stable")
+    out = some.sort_values("isa", key=lambda isas: isas.map(list(ISAS).index), kind="stable")
+    return out.assign(outcome=out["why"].where(out["why"] == ACCEPTED, _REFUSED))
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -174,10 +180,11 @@ FIGURES = (
     Figure(
         "fig-context-rewrite",
         "Which programs can be rewritten for a light structure?",
-        chart=lambda frame: heat_map("programs", "outcome", "isa", facet="what")(counts(frame)),
+        chart=lambda frame: stacked_bars("programs", bars="why", stack="outcome", meanings=MEANINGS)(counts(frame)),
         table=table,
         answer=answer,
-        alt="Reasons down the side, ISAs across, and in every cell how many programs are accepted, or refused for that reason.",
+        alt="A panel per ISA with a bar for the programs that are accepted, and one for each of the two most frequent reasons for "
+        "which others are refused, and for all other reasons. The table has every program.",
         limits="A verifier and an interpreter of the lab's own for a subset of BPF: no loops, atomics, calls between programs or "
         f"kfuncs; the structure is what ftrace_caller of the newest release passes. {NO_KERNEL}",
     ),

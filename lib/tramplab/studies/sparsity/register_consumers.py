@@ -17,8 +17,9 @@ from ...sparsity.consumers.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG,
 from ...sparsity.consumers.report import held, words
 from ...sparsity.structures.views import ACCESSORS, DIRECT, PARTIAL, views
 from ..memo import once
-from ..variants.one_callback.register_map import in_short
-from . import consumer_runs
+from ..shared.consumers import NAMES
+from ..variants.one_callback.register_map import broken
+from . import consumer_charts, consumer_runs
 
 NAME = "register_consumers"
 TITLE = "What consumers conclude from registers"
@@ -31,9 +32,6 @@ MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_AS
 ENTRY, ALL, BREAKPOINT = "ftrace_caller", "ftrace_regs_caller", "breakpoint"
 MODE, CHAIN = "user-mode", "callchain"
 _ARGUMENT = "argument"
-#: The chart of what is read has one word for a cell.
-READS, NOT_READ = "reads", "does not"
-READING = {READS: theme.ONE, NOT_READ: theme.NOTHING}
 #: The fields for flags and mode.
 STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)}
 
@@ -76,37 +74,30 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
 
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the chart has: the newest release, without what is made of a full set."""
+    """The rows of which runs are shown: the newest release, without what is made of a full set."""
     some = frame[(frame["release"] == NEW) & ~((frame["provider"] == ALL) & (frame["way"] != DIRECT))]
     return some.assign(view=some["view"].str.replace(f"{ALL}, {DIRECT}", ALL), run=consumer_runs.ids(some))
 
 
-def reads(frame: pd.DataFrame) -> pd.DataFrame:
-    """Which fields of a breakpoint's pt_regs a consumer reads in the newest release: columns isa, fields (that are read alike, as
-    one), consumer, read; without fields that nobody reads."""
-    some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT) & (frame["outcome"] != NOT_ASKED)]
-    items = []
-    for isa, part in some.groupby("isa", sort=False):
-        of = {str(r.consumer): str(r.fields).split() for r in part.itertuples()}
-        alike: dict[tuple[bool, ...], list[str]] = {}
-        for field in dict.fromkeys(f for fields in of.values() for f in fields):
-            alike.setdefault(tuple(field in fields for fields in of.values()), []).append(field)
-        for who, fields in alike.items():
-            cells = zip(of, who, strict=True)
-            head = {"isa": isa, "fields": in_short(fields)}
-            items += [{**head, "consumer": c, "read": READS if yes else NOT_READ} for c, yes in cells]
-    return pd.DataFrame(items)
+def of_trap(frame: pd.DataFrame) -> pd.DataFrame:
+    """What was asked of a breakpoint's pt_regs in the newest release."""
+    return frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT) & (frame["outcome"] != NOT_ASKED)]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, release, view and outcome but right: the consumers."""
+    """A line per ISA, release, view and outcome but right: the consumers, in as many lines as they need."""
     items = []
     for (isa, release, view), part in frame.groupby(["isa", "release", "view"], sort=False):
         for outcome in (WRONG, GARBAGE):
-            names = list(part["consumer"][part["outcome"] == outcome])
-            if names:
-                items += [{"kernel": f"{isa} {release}", "view": view, "outcome": outcome, "consumers": len(names)}]
+            names = [NAMES[str(name)] for name in part["consumer"][part["outcome"] == outcome]]
+            head = {"isa": isa, "release": release, "view": view, "outcome": outcome}
+            words = [f"{name}," for name in names[:-1]] + names[-1:]
+            items += [{**head, "consumers": line} for line in broken(words, _ROOM) if line]
     return pd.DataFrame(items)
+
+
+#: Characters of the consumers in a line of the table.
+_ROOM = 20
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -261,26 +252,30 @@ def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
     return Verdict(kind, because, {isa: len(names) for isa, names in lost.items()}, on)
 
 
+_MATRIX = heat_map("outcome", "consumer", "view", meanings=MEANINGS, letters=LETTERS, link="run")
+_READ = heat_map("read", "consumer", "role", meanings=consumer_charts.READING)
 FIGURES = (
     Figure(
         "fig-register-consumers",
         "Who concludes what from which registers?",
-        chart=lambda frame: heat_map("outcome", "consumer", "view", meanings=MEANINGS, letters=LETTERS, link="run")(shown(frame)),
+        chart=lambda frame: _MATRIX(consumer_charts.drawn(shown(frame))),
         behind=lambda frame: consumer_runs.runs(shown(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: consumers down the side, structures across, by who fills them and how they are read, and in every "
-        "cell a letter for what the consumer concludes.",
+        alt="A panel per ISA: consumers down the side, and across the structures at a function's entry: through the accessors, as "
+        "what ftrace_partial_regs() and perf's fill make of it, and a breakpoint's pt_regs. A cell says what the consumer "
+        "concludes. The table has all structures and three releases.",
         limits=f"The lab's providers and consumers, {NEW}; the room into which a pt_regs is made held zeros before.",
     ),
     Figure(
         "fig-register-reads",
         "Which fields does a conclusion rest on?",
-        chart=lambda frame: heat_map("read", "fields", "consumer", meanings=READING)(reads(frame)),
-        table=lambda frame: reads(frame).query("read == @READS").drop(columns="read").reset_index(drop=True),
+        chart=lambda frame: _READ(consumer_charts.roles(of_trap(frame))),
+        table=lambda frame: consumer_charts.reads(of_trap(frame)),
         answer=answer_reads,
-        alt="A panel per ISA: fields of a pt_regs down the side, those that are read alike together, consumers across, and a cross "
-        "where a consumer reads the field.",
+        alt="A panel per ISA: consumers down the side, and across what fields of a pt_regs are for: mode and flags, program "
+        "counter, stack and frame pointer, registers that functions keep, arguments. A cell is filled where the consumer reads "
+        "one. The table has the fields.",
         limits="Watched as the consumers run on a full set of registers; of words of the stack the first two.",
     ),
 )

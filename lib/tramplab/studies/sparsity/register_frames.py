@@ -20,7 +20,7 @@ from ...sparsity.structures.providers import of
 from ...sparsity.structures.registers import register_of
 from ...sparsity.structures.views import PARTIAL, PERF, views
 from ..memo import once
-from ..variants.one_callback.register_map import in_short
+from ..variants.one_callback.register_map import broken, in_short
 
 NAME = "register_frames"
 TITLE = "The registers that each provider passes"
@@ -37,6 +37,23 @@ MEANINGS = {
     ABSENT: theme.NOTHING,
 }
 ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handler"
+
+
+#: Providers as the chart calls them, from the fullest down; a kretprobe's trampoline has two names.
+PROVIDERS = {
+    "breakpoint": "breakpoint",
+    ALL: "entry, all",
+    "__kretprobe_trampoline": "kretprobe",
+    "arch_rethook_trampoline": "kretprobe",
+    ARGUMENTS: "entry",
+    f"{ARGUMENTS}, {PARTIAL}": "partial",
+    f"{ARGUMENTS}, {PERF}": "perf",
+    RETURN: "return",
+    program.NAME: "BPF",
+}
+#: Groups of registers in the chart, and of what several of a group are, what it shows: the first of these.
+ROLES = ("args", "ip", "sp", "fp", "kept", "mode")
+_WORST = (GARBAGE, OUTSIDE, CONSTANT, ABSENT, DERIVED, TRUE)
 
 
 @once
@@ -87,37 +104,58 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["release"] == last]
 
 
-def grouped(frame: pd.DataFrame) -> pd.DataFrame:
-    """Registers that fare alike with every provider, as one: columns isa, registers, provider, kind."""
+def _role(isa: str, register: str) -> str:
+    """One of ROLES; "" for what the chart leaves out: scratch registers, links and fixed ones."""
+    record = ISAS[isa]
+    single = {"pc": "ip", record.sp: "sp", record.fp: "fp"}
+    groups = {"args": record.args, "kept": record.callee_saved, "mode": state.STATES[isa]}
+    return single.get(register) or next((role for role, names in groups.items() if register in names), "")
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The worst that a provider does to a group of registers, a kretprobe's trampoline being the newest: columns isa, provider,
+    role, kind."""
     some = newest(frame)
-    records = []
-    for isa, part in some[some["register"] != ""].groupby("isa", sort=False):
-        wide = part.pivot(index="register", columns="provider", values="kind")[list(dict.fromkeys(part["provider"]))]
-        alike: dict[tuple[str, ...], list[str]] = {}
-        for register in every(str(isa)):
-            alike.setdefault(tuple(wide.loc[register]), []).append(register)
-        for kinds, registers in alike.items():
-            names = in_short(registers)
-            records += [
-                {"isa": isa, "registers": names, "provider": p, "kind": kind}
-                for p, kind in zip(wide.columns, kinds, strict=True)
-            ]
-    return pd.DataFrame(records)
+    some = some[some["register"] != ""]
+    some = some.assign(
+        at=some["provider"].map(list(PROVIDERS).index),
+        role=[_role(str(r.isa), str(r.register)) for r in some.itertuples()],
+        rank=some["kind"].map(_WORST.index),
+        since=some["release"].map(releases.shown().index),
+    )
+    some = some[some["role"] != ""].assign(provider=some["provider"].map(PROVIDERS))
+    some = some[some["since"] == some.groupby(["isa", "provider"])["since"].transform("max")]
+    worst = some.groupby(["isa", "at", "provider", "role"], sort=False)["rank"].min().reset_index()
+    worst = worst.sort_values("role", key=lambda roles: roles.map(ROLES.index), kind="stable").sort_values("at", kind="stable")
+    worst = worst.sort_values("isa", key=lambda isas: isas.map(list(ISAS).index), kind="stable", ignore_index=True)
+    return worst.assign(kind=[_WORST[rank] for rank in worst["rank"]])[["isa", "provider", "role", "kind"]]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and provider: how many slots, or registers without one, are of each kind, by the letters of the chart."""
+    """A line per ISA, provider and kind: the registers, in as many lines as they need."""
+    some = newest(frame)
+    some = some[some["register"] != ""]
+    items = []
+    for (isa, release, name), part in some.groupby(["isa", "release", "provider"], sort=False):
+        for kind in MEANINGS:
+            registers = [r for r in every(str(isa)) if r in set(part["register"][part["kind"] == kind])]
+            head = {"isa": isa, "release": release, "provider": name, "kind": kind}
+            items += [{**head, "registers": line} for line in broken(in_short(registers).split(), _ROOM) if line]
+    return pd.DataFrame(items)
+
+
+#: Characters of the registers in a line of the table.
+_ROOM = 22
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: how many slots, or registers without one, each provider has of each kind, by LETTERS."""
     some = newest(frame)
     kernels = (some["isa"] + " " + some["release"]).rename("kernel")
     wide = pd.crosstab([kernels, some["provider"]], some["kind"])
     order = pd.MultiIndex.from_frame(pd.DataFrame({"kernel": kernels, "provider": some["provider"]}).drop_duplicates())
     wide = wide.reindex(order)[[kind for kind in LETTERS if kind in wide]]
     return wide.rename(columns=LETTERS).rename_axis(columns=None).reset_index()
-
-
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
 
 
 def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
@@ -185,11 +223,11 @@ FIGURES = (
     Figure(
         "fig-register-frames",
         "Which registers does each provider pass?",
-        chart=lambda frame: heat_map("kind", "registers", "provider", meanings=MEANINGS)(grouped(frame)),
+        chart=lambda frame: heat_map("kind", "provider", "role", meanings=MEANINGS)(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: registers down the side, the providers of a register structure across, and in every cell a colour "
-        "for what the structure holds of the register. The table counts the slots, with those that are no register's.",
+        alt="A panel per ISA: the providers of a register structure down the side, groups of registers across, and in every cell a "
+        "colour for the worst that the structure holds of the group. The table has the registers.",
         limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "
         "and two contents of the stack below, each with each.",
     ),

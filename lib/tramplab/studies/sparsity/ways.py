@@ -22,6 +22,7 @@ from ...sparsity.ways.ways_priced import Price
 from ...sparsity.ways.ways_served import LACKING
 from ..memo import once
 from ..shared.hypothetical import named
+from . import ways_drawn
 
 NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
@@ -268,15 +269,16 @@ LIMITS = (
     "Emulated counts of one warm call; a fill and a light structure beside the same link whose program reads the ftrace_regs, a "
     "full save beside one of arguments."
 )
+_MATRIX = heat_map("outcome", "consumer", "way", meanings=MEANINGS, letters=LETTERS)
 FIGURES = (
     Figure(
         "fig-ways-out",
         "What does each way to a pt_regs add, and how many are right?",
-        chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame, "way")),
+        chart=lambda frame: stacked_bars("instructions", bars="way", stack="kind", note="said")(ways_drawn.priced(frame, SAVING)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of "
-        "stack and of each CPU, and how many of the consumers are right.",
+        alt="A panel per ISA with a bar per way: the instructions that it adds to a call, and beside it how many of the consumers "
+        "are right. The table has loads, stores, bytes of stack and of each CPU, and fills on the stack as well.",
         limits=LIMITS,
         hypothetical=True,
     ),
@@ -284,13 +286,12 @@ FIGURES = (
         "fig-ways-served",
         "Which consumers does each way not serve?",
         rows=lambda _: served(),
-        chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", meanings=MEANINGS, letters=LETTERS, abreast=1)(
-            named(frame, "way").assign(consumer=frame["consumer"].map(SHORT))
-        ),
+        chart=lambda frame: _MATRIX(ways_drawn.compared(frame, SAVING)),
         table=letters,
         answer=consumers_answer,
-        alt="A panel per ISA: for each way and consumer a letter that says whether what it concludes is right, wrong, garbage, or "
-        "whether the structure lacks what it reads.",
+        alt="A panel per ISA: consumers down the side, and across a full save, a plain copy, a copy with the mode filled in, and "
+        "what the trampoline saved. A cell says whether what the consumer concludes is right, wrong, garbage, or whether the "
+        "structure lacks what it reads. The table has every way.",
         limits="Emulated: each consumer beside what it concludes from a full set; what is right by chance, as a zero where zero is "
         "true, counts as right.",
         hypothetical=True,

@@ -20,6 +20,7 @@ from ....sparsity.structures.providers import PROVIDERS
 from ....sparsity.structures.views import DIRECT, View
 from ....trampolines.kprobe import Kretprobe
 from ...memo import once
+from ...shared.consumers import NAMES
 from ...shared.hypothetical import named
 from .return_costs import added, with_and_without
 
@@ -35,17 +36,20 @@ SAVES: dict[str, dict[str, Any]] = {
     ARGS: {"return_save": "args"},
     VALUE: {"return_save": "value"},
 }
-#: Who asks something of a return, as the chart calls them, in the order in which it shows them. The others emulate instructions, or
-#: ask for what is not asked of a return.
+#: What asks something of a return, in the order in which the chart shows it. The others emulate instructions, or ask for what is
+#: not asked of a return.
 CONSUMERS = {
-    "return-value": "value",
-    "instruction-pointer": "ip",
-    "stack-pointer": "sp",
-    "stack-word": "stack word",
-    "user-mode": "user mode",
-    "callchain": "callchain",
-    "interrupts": "irqs",
-    "conditions": "flags",
+    name: NAMES[name]
+    for name in (
+        "return-value",
+        "instruction-pointer",
+        "stack-pointer",
+        "stack-word",
+        "user-mode",
+        "callchain",
+        "interrupts",
+        "conditions",
+    )
 }
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
 MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_ASKED: theme.NOTHING}
@@ -198,18 +202,20 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    return named(frame, "saves").assign(consumer=frame["consumer"].map(CONSUMERS))
+    """The sets that every ISA has, with the names of the chart."""
+    part = frame[frame["saves"] != WITHOUT].replace({"saves": {ARGS: "args"}})
+    return named(part, "saves").assign(consumer=part["consumer"].map(CONSUMERS))
 
 
 FIGURES = (
     Figure(
         "fig-return-saves",
         "Which consumers does a return trampoline serve that saves less?",
-        chart=lambda frame: heat_map("outcome", "saves", "consumer", meanings=MEANINGS, letters=LETTERS, abreast=1)(_drawn(frame)),
+        chart=lambda frame: heat_map("outcome", "consumer", "saves", meanings=MEANINGS, letters=LETTERS)(_drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a row per save set and a column per consumer: right, wrong, garbage or not asked. The table has "
-        "what a kretprobe adds with each.",
+        alt="A panel per ISA with a row per consumer and a column per save set: right, wrong, garbage or not asked. The table has "
+        "what a kretprobe adds with each, and arm64's trampoline that saves them all.",
         limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
         "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
         "structures, beside a full set of true registers.",
