@@ -204,11 +204,15 @@ def kernels_named(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(names, index=frame.index)
 
 
-def named(frame: pd.DataFrame) -> pd.Series:
-    """How figures name a hook: whether hooked returns are looked up where that matters, and the mark of what no kernel has."""
+def asked(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of hooked returns that are looked up, or not, as an unwinder of the ISA does; of other hooks all."""
     hooks = frame["variant"].map(lambda name: VARIANTS[name].hooks_return)
     known = [isa in VARIANTS[name].looked_up for isa, name in zip(frame["isa"], frame["variant"], strict=True)]
-    unlike = hooks & (frame["recovered"] != known)
+    return ~hooks | (frame["recovered"] == known)
+
+
+def named(frame: pd.DataFrame) -> pd.Series:
+    """How figures name a hook: whether hooked returns are looked up where that matters, and the mark of what no kernel has."""
     names = frame["variant"] + frame["recovered"].map({True: "", False: ", not looked up"})
-    marks = zip(names, frame["hypothetical"] | unlike, strict=True)
+    marks = zip(names, frame["hypothetical"] | ~asked(frame), strict=True)
     return pd.Series([marked(n, bool(h)) for n, h in marks], index=frame.index)

@@ -23,8 +23,8 @@ MEANINGS = {RIGHT: theme.RIGHT, DOUBLED: theme.NOTICED, MISSING: theme.WRONG, WR
 #: Stretches in a line of the golden table.
 A_LINE = 6
 #: Component -> its name in the chart.
-_SHORT = {FTRACE: "ftrace", CALLED: "direct", RETURN: "return", C: "C"}
-_NAMES = {"function": "function", "caller": "caller", "outer": "its caller"}
+_SHORT = {FTRACE: "ftrace", CALLED: "direct", RETURN: "exit", C: "C", BODY: "body"}
+_NAMES = {"function": "traced", "caller": "caller", "outer": "its caller"}
 
 
 @once

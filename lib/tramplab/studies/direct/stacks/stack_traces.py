@@ -8,7 +8,7 @@ from ....ftrace import releases
 from ....publish.claims.verdict import Verdict, across, judges
 from ....publish.figures.chart import heat_map, stacked_bars, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, slug
+from ....publish.phrases import isa_name, listed, marked, slug
 from ....unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
 from ...memo import once
 from . import stack_calls
@@ -19,10 +19,14 @@ TITLE = "Stack traces around direct calls and fprobes"
 #: Where a trace is taken, as figures name it: in the callback or program, of a sleeping task, at any instruction of the hook.
 INSIDE, SLEEPING, ANYWHERE = TAKEN = ("in the program", "asleep", "in the hook")
 _PLACES = {INSIDE: (PROGRAM,), SLEEPING: (ASLEEP,), ANYWHERE: (PROGRAM, HOOK)}
-#: What is worst of a trace -> its letter.
-LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W"}
-MEANINGS = {RIGHT: theme.RIGHT, DOUBLED: theme.NOTICED, MISSING: theme.WRONG, WRONG: theme.WRONG}
+#: What is worst of a trace -> what charts call it, and what that means.
+_LOST = "lost or misnamed"
+SAID = {RIGHT: "right", DOUBLED: "doubled", MISSING: _LOST, WRONG: _LOST}
+MEANINGS = {"right": theme.RIGHT, "doubled": theme.NOTICED, _LOST: theme.WRONG}
 _WORST = (WRONG, MISSING, DOUBLED)
+#: Those places as columns of the chart are called, and the hooks that all kernels have.
+COLUMNS = {INSIDE: "inside", SLEEPING: "asleep", ANYWHERE: "any insn"}
+EVERYWHERE = ("ops", *BPF_CALLS, "fprobe", "fprobe exit")
 #: Hooks that charts show, and kernels in their order; the table has all.
 SHOWN = ("ops", *DIRECT, "fexit, called", "fprobe", "fprobe exit")
 KERNELS = ("arm64", "riscv64", "x86-64, ORC", "x86-64, frame pointers")
@@ -35,7 +39,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, unwound, variant, release, hypothetical, recovered, taken (one of TAKEN), boundaries (instructions), right (at how
     many every frame is), doubled (one stands there twice, none is lost), lost (one is missing or has a wrong name), refused (the
-    chain ended early or in a guess, so that a reliable walk gives up), worst (of LETTERS).
+    chain ended early or in a guess, so that a reliable walk gives up), worst (a key of SAID).
     """
     return counted(stack_calls.rows())
 
@@ -82,8 +86,20 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per kernel, hook of SHOWN and place of the trace, with the worst that happens there."""
-    return _shown(frame)[["isa", "hook", "taken", "worst"]].reset_index(drop=True)
+    """A row per kernel, hook of EVERYWHERE and place of the trace, with the worst that happens there, as the kernel unwinds; hooks
+    with which the fewest lose a frame come first."""
+    part = _shown(frame[frame["variant"].isin(EVERYWHERE) & stack_calls.asked(frame)])
+    part = part.assign(hook=[marked(r.variant, r.hypothetical) for r in part.itertuples()], worst=part["worst"].map(SAID))
+    return fewest_first(part.assign(taken=part["taken"].map(COLUMNS)), "variant")[["isa", "hook", "taken", "worst"]]
+
+
+def fewest_first(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Cells of a chart, ordered by which share of those with the same value of a column have a frame lost."""
+    lost = (cells["worst"] == _LOST).groupby(cells[column], sort=False).mean()
+    order = list(lost.sort_values(kind="stable").index)
+    out = cells.sort_values(column, key=lambda names: names.map(order.index), kind="stable")
+    kernels = list(dict.fromkeys(cells["isa"]))
+    return out.sort_values("isa", key=lambda names: names.map(kernels.index), kind="stable", ignore_index=True)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -231,7 +247,7 @@ def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 _BY = {FP: "frame pointers", ORC: "ORC"}
-_CHART = heat_map("worst", rows="hook", columns="taken", meanings=MEANINGS, letters=LETTERS, abreast=2)
+_CHART = heat_map("worst", rows="hook", columns="taken", meanings=MEANINGS, abreast=len(KERNELS))
 _LIMITS = (
     "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
     "riscv64. riscv64's kernels look up no return hooks of this kind."
@@ -244,7 +260,7 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per kernel: for each hook, and for traces taken in its program, asleep in the function, and at any "
-        "instruction of the hook, a letter for the worst that happens to a frame. The table has the counts and every hook.",
+        "instruction of the hook, a colour for the worst that happens to a frame. The table has the counts and every hook.",
         limits=_LIMITS,
         hypothetical=True,
     ),

@@ -13,16 +13,18 @@ from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed, on_each, slug
 from ....publish.table import pivot
 from ....unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
-from ...direct.stacks.stack_traces import LETTERS, MEANINGS
+from ...direct.stacks.stack_traces import MEANINGS, SAID, fewest_first
 from ...memo import once
-from ..mechanisms import FEXIT, FPROBE, KRETPROBE, RETHOOK, newest
+from ..mechanisms import FEXIT, RETHOOK, newest
 from . import predicted, unwound_calls
-from .unwound_calls import EXIT, PLACES, SLEEPING, UNHOOKED
+from .unwound_calls import ENTRY, EXIT, PLACES, SLEEPING
 
 NAME = "return_unwound"
 TITLE = "Stack traces while a function's return is hooked"
 #: Worst state of a trace -> the column in which it counts.
 COUNTS = {RIGHT: "right", DOUBLED: "doubled", MISSING: "lost", WRONG: "wrong"}
+#: Places of a trace in the chart: in both handlers, and of a task that sleeps in the function.
+DRAWN = (ENTRY, SLEEPING, EXIT)
 _WORST = (WRONG, MISSING, DOUBLED, RIGHT)
 
 
@@ -59,11 +61,14 @@ def counted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA, case and place, with the worst that happens there: as its kernel unwinds, and a kretprobe either way."""
-    part = frame[frame["real"] | (frame["name"] == KRETPROBE)]
-    part = part.sort_values("name", key=lambda names: names == UNHOOKED, kind="stable")  # the control behind the hooks
-    short = part["name"].str.replace(f"{FPROBE}|{RETHOOK}", "fprobe", regex=True)  # as rows of a chart have room for
-    return part.assign(hook=unwound_calls.named(part.assign(name=short)))[["isa", "hook", "place", "worst"]]
+    """A row per ISA, mechanism or two on one function, and place of DRAWN, with the worst that happens there as the newest kernel
+    unwinds; those with which the fewest lose a frame come first."""
+    pairs = frame[frame["pair"] & frame["real"]]
+    part = pd.concat([_newest(frame), pairs.assign(mechanism=pairs["name"])])
+    part = part[part["place"].isin(DRAWN) & (part["mechanism"] != RETHOOK)]
+    part = part.assign(hook=part["mechanism"].str.partition(",")[0], worst=part["worst"].map(SAID))
+    by_isa = part.sort_values("isa", key=lambda isas: isas.map(list(ISAS).index), kind="stable")
+    return fewest_first(by_isa, "hook")[["isa", "hook", "place", "worst"]]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -204,12 +209,12 @@ FIGURES = (
     Figure(
         "fig-return-unwound",
         "Is a stack trace right while a return is hooked?",
-        chart=lambda frame: heat_map("worst", "hook", "place", meanings=MEANINGS, letters=LETTERS, abreast=2)(cells(frame)),
+        chart=lambda frame: heat_map("worst", "hook", "place", meanings=MEANINGS)(cells(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for each mechanism, and for a kretprobe with hooked returns looked up and without, a letter for the "
-        "worst that happens to a frame in a trace taken in the handler at the entry, in the function, asleep in it, in the return "
-        "trampoline, in the handler at the return and elsewhere in the hook. The table has the instructions and every case.",
+        alt="A panel per ISA: for each mechanism, and for two on one function, a colour for the worst that happens to a frame in a "
+        "trace taken in the handler at the entry, asleep in the function, and in the handler at the return. The table has the "
+        "other places, older releases, and what is found where hooked returns are not looked up.",
         limits="Emulated calls of lab kernels, one task; counts of instructions; x86-64 by ORC's rules, arm64 and riscv64 by frame "
         "pointers. * hypothetical: the kernel's unwinder does it the other way.",
         hypothetical=True,
