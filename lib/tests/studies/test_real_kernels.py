@@ -172,6 +172,22 @@ def test_flavours_that_differ_are_told():
     assert "The flavour 16k executes" in told and "most in ops:2" in told
 
 
+def test_charts_compare_the_same_hooks_and_the_largest_differences():
+    hooks_of = [list(part["hook"]) for _, part in kernel_hooks.drawn(kernel_hooks.rows()).groupby("isa", sort=False)]
+    assert len(hooks_of) == 3 and hooks_of[0] == hooks_of[1] == hooks_of[2] and "fprobe-exit" in hooks_of[0]
+    assert not any(":" in hook or "+" in hook for hook in hooks_of[0])
+    more = kernel_hooks.drawn_flavours(kernel_hooks.rows())
+    assert (more["instructions"] >= 0).all() and more["kernel"].nunique() > 1
+    assert more.groupby("hook")["instructions"].max().min() > 0
+    functions, rows = kernel_functions.drawn(kernel_functions.rows()), kernel_functions.rows()
+    newest = rows[rows["release"] == "v7.2"]
+    both = newest[(newest["kernel"] > 0) & (newest["lab"] > 0)]
+    for isa, part in functions.groupby("isa"):
+        gaps = (both["kernel"] - both["lab"]).abs()[both["isa"] == isa]
+        assert part["instructions"].iloc[0] == gaps.max() and part["instructions"].is_monotonic_decreasing
+    assert kernel_functions.chart(rows.iloc[:0]) is None
+
+
 def test_text_of_the_page_fits():
     for text in (what_is_faked.patched(), what_is_faked.faked(), kernel_hooks.why_not(kernel_hooks.rows())):
         assert text and max(map(len, text.splitlines())) <= WIDTH

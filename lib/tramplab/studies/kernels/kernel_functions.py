@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...ftrace import releases
+from ...isa import ISAS
+from ...publish.figures.chart import Drawing, stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name
 from ...vmlinux.open.image import TRAMPOLINES
@@ -68,6 +71,8 @@ _UNDER = {
         "__lock_text_end": "post_kprobe_handler",
     },
 }
+#: Functions of each ISA in the chart.
+_DRAWN = 5
 #: Characters of a function's name in the table.
 _ROOM = 24
 UNITS = {"kernel": "insns", "lab": "insns"}
@@ -154,6 +159,26 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The functions with the largest differences in one call in the newest release of each ISA, the largest first: columns isa,
+    function, instructions (the difference), more (where there are more), said (of how many there)."""
+    far = frame.assign(gap=(frame["kernel"] - frame["lab"]).abs()).sort_values("gap", ascending=False, kind="stable")
+    far = far[(far["kernel"] > 0) & (far["lab"] > 0)]  # what is part of another function on one side tells nothing
+    newest = frame.groupby("isa")["release"].transform(lambda r: max(r, key=releases.parse))[far.index]
+    far = far[far["release"] == newest].drop_duplicates(["isa", "function"]).groupby("isa", sort=False).head(_DRAWN)
+    far = far.sort_values("isa", key=lambda names: names.map(list(ISAS).index), kind="stable")
+    more = (far["kernel"] > far["lab"]).map({True: "in the kernel", False: "in the lab"})
+    said = [f"of {max(r.kernel, r.lab)}" for r in far.itertuples()]
+    out = far.assign(more=more, said=said, instructions=far["gap"])[["isa", "function", "instructions", "more", "said"]]
+    out.attrs["units"] = {"instructions": "more there"}
+    return out
+
+
+def chart(frame: pd.DataFrame) -> Drawing | None:
+    """The bars of drawn(); None where nothing differs."""
+    return None if frame.empty else stacked_bars("instructions", "function", "more", note="said", columns=1)(drawn(frame))
+
+
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
     return table(frame)
@@ -193,9 +218,11 @@ FIGURES = (
     Figure(
         "fig-kernel-functions",
         "Which functions make the difference?",
+        chart=chart,
         table=table,
-        telling=telling,
         answer=answer,
+        alt="A panel per ISA, a bar for each of the functions with the largest differences in one call: how many instructions more "
+        "it executes in the kernel or in the lab. The table has every function.",
         limits="Emulated counts of instructions in one call; no timing. Two numbers: the kernel's and the lab's; 0: no such "
         "function there, as where it is part of another.",
         source="both",

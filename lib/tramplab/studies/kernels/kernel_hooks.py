@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...base.width import WIDTH
 from ...isa import ISAS
-from ...publish.figures.chart import dumbbell
+from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, slug
 from ...vmlinux import hooks
@@ -20,7 +20,11 @@ NAME = "kernel_hooks"
 TITLE = "What hooks cost in Debian's kernels"
 UNITS = {"instructions": "added"}
 PLAIN = "plain"
-MOST = 8  # hooks of each flavour that are shown first
+#: What a hook takes: a call at the entry; one at the return as well, or there only; or a breakpoint's exception.
+ENTRY, RETURN, EXCEPTION = "entry", "return", "breakpoint"
+_RETURNS = ("bpf-fexit", "graph", "fprobe-exit", "kretprobe-multi", "kprobe-session", "kretprobe", "kretprobe-bpf")
+#: The flavour whose differences are drawn.
+RT = "rt"
 
 
 @once
@@ -56,13 +60,26 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
     return part
 
 
-def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What a logarithmic axis can show, hooks in one order in every panel."""
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The hooks with one consumer that all ISAs have in the newest release of all of them, the most expensive first; columns isa,
+    hook, kind (what it takes: ENTRY, RETURN or EXCEPTION), instructions."""
     part = plain(frame)
-    part = part[part["instructions"] > 0].sort_values("hook", key=lambda names: names.map(list(hooks.HOOKS).index), kind="stable")
+    part = part[~part["hook"].str.contains("[:+]")]
+    both = part.groupby("release", sort=False)["isa"].nunique()
+    part = part[part["release"] == both.index[both == len(ISAS)][-1]]
+    part = part[part.groupby("hook")["isa"].transform("nunique") == len(ISAS)]
+    means = part.groupby("hook")["instructions"].mean().sort_values(ascending=False)
+    part = part.sort_values("hook", key=lambda names: names.map(list(means.index).index), kind="stable")
     part = part.sort_values("isa", key=lambda names: names.map(list(ISAS).index), kind="stable")
-    part.attrs["units"] = UNITS
-    return part
+    out = part.assign(kind=part["hook"].map(_kind))[["isa", "hook", "kind", "instructions"]]
+    out.attrs["units"] = UNITS
+    return out
+
+
+def _kind(hook: str) -> str:
+    if "-brk" in hook:
+        return EXCEPTION
+    return RETURN if hook in _RETURNS else ENTRY
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -96,25 +113,41 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
+    both = _paired(frame)
+    return both[both["here"] != both[PLAIN]].reset_index(drop=True)
+
+
+def _paired(frame: pd.DataFrame) -> pd.DataFrame:
+    """What every flavour adds beside the plain kernel of the same release, hook by hook."""
     measured = frame[frame["status"] == "measured"]
     usual = measured[measured["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
     items = []
     for row in measured[measured["flavour"] != PLAIN].itertuples():
         other = usual.get((row.isa, row.release, row.hook))
-        if other is not None and other != row.instructions:
+        if other is not None:
             head = {"isa": row.isa, "release": row.release, "flavour": row.flavour, "hook": row.hook}
             items.append({**head, PLAIN: int(other), "here": row.instructions})
     return pd.DataFrame(items, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
 
 
-def telling(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of each flavour that differs, the hooks of which its count differs most, with the plain kernels' rows."""
-    off = flavours(frame)
-    share = ((off["here"] - off[PLAIN]).abs() / off[PLAIN]).sort_values(ascending=False, kind="stable")
-    off = off.loc[share.index].drop_duplicates(["flavour", "hook"]).groupby("flavour", sort=False).head(MOST)
-    keys = ["isa", "release", "flavour", "hook"]
-    kept = frame["flavour"].eq(PLAIN) | frame.set_index(keys).index.isin(off.set_index(keys).index)
-    return frame[kept]
+def drawn_flavours(frame: pd.DataFrame) -> pd.DataFrame:
+    """What RT kernels add to hooks with one consumer, beyond the plain kernels of their releases, largest first: columns kernel,
+    hook, flavour, instructions. Hooks of which no RT kernel adds more are left out, and a kernel that differs as an older one of
+    its ISA does."""
+    off = _paired(frame)
+    off = off[(off["flavour"] == RT) & ~off["hook"].str.contains("[:+]")]
+    off = off.assign(kernel=off["isa"].map(isa_name) + " " + off["release"], instructions=off["here"] - off[PLAIN])
+    off = off[off.groupby("hook")["instructions"].transform("max") > 0]
+    seen: dict[tuple[str, frozenset], str] = {}
+    for (isa, kernel), part in off.groupby(["isa", "kernel"], sort=False):
+        seen.setdefault((str(isa), frozenset(zip(part["hook"], part["instructions"], strict=True))), str(kernel))
+    off = off[off["kernel"].isin(seen.values())]
+    most = off.groupby("hook")["instructions"].max().sort_values(ascending=False, kind="stable")
+    off = off.sort_values("hook", key=lambda names: names.map(list(most.index).index), kind="stable")
+    off = off.sort_values("kernel", key=lambda names: names.map(list(seen.values()).index), kind="stable")
+    out = off[["kernel", "hook", "flavour", "instructions"]]
+    out.attrs["units"] = {"instructions": "more than plain"}
+    return out
 
 
 def why_not(frame: pd.DataFrame) -> str:
@@ -170,20 +203,21 @@ FIGURES = (
     Figure(
         "fig-kernel-hooks",
         "What does each hook add in Debian's kernels?",
-        chart=lambda frame: dumbbell("instructions", name="hook", series="release")(_drawn(frame)),
+        chart=lambda frame: stacked_bars("instructions", stack="kind")(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA, a line per hook: instructions that it adds to a call, on a logarithmic axis, a mark for each release "
-        "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all "
-        "numbers.",
+        alt="A panel per ISA, a bar per hook with one consumer: instructions that it adds to a call in the newest plain kernel "
+        "that Debian has for all three. The table has all hooks and releases.",
         limits=_LIMITS,
         source="image",
     ),
     Figure(
         "fig-kernel-flavours",
         "Do a distribution's flavours differ?",
+        chart=lambda frame: stacked_bars("instructions", stack="flavour", facet="kernel")(drawn_flavours(frame)),
+        alt="A panel per PREEMPT_RT kernel, a bar per hook with one consumer: instructions that it adds to a call beyond those "
+        "that it adds in the plain kernel of the same release. The table has all flavours and hooks.",
         table=flavours,
-        telling=telling,
         answer=answer_flavours,
         limits=_LIMITS,
         source="image",

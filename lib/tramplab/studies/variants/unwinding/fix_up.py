@@ -120,9 +120,9 @@ FIGURES = (
         f"Are function and caller found around a BPF program? ({releases.LATEST})",
         rows=inside,
         table=table,
-        chart=lambda rows: unwound.chart(rows.assign(hook=rows["hook"].map(HOOKS)), "hook"),
-        alt="A panel per ISA with a bar per kind of program, way of unwinding and part of the hook: the share of its "
-        "instructions at which the traced function and its caller are both found. The table has the trampoline and the program.",
+        chart=lambda rows: unwound.chart(rows.assign(hook=rows["hook"].map(HOOKS)).replace({"part": {PROGRAM: "program"}}), "hook"),
+        alt="A panel per kind of program with a row per kernel and a column per part of the hook: the share of its instructions at "
+        "which the traced function and its caller are both found. The table has the trampoline and the program.",
         limits=unwinding.LIMITS,
         answer=_answer,
     ),

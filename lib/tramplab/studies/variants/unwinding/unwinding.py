@@ -267,9 +267,9 @@ FIGURES = (
         f"At what share of a call are function and caller both found? ({releases.LATEST})",
         rows=newest,
         table=unwound.table,
-        chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN]),
-        alt="A panel per ISA with a bar per way of unwinding and part of a hook with two callbacks: the share of its instructions "
-        "at which the traced function and its caller are both found. The table below has every hook.",
+        chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN].replace({"hook": {DRAWN: "two callbacks"}}), "hook"),
+        alt="A row per kernel and a column per part of a hook with two callbacks: the share of its instructions at which the "
+        "traced function and its caller are both found. The table below has every hook.",
         limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP.",
         hypothetical=True,
         answer=_answer,

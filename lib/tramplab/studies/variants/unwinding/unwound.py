@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ....publish import phrases
-from ....publish.figures.chart import Drawing, stacked_bars
+from ....publish.figures.chart import Drawing, heat_map
 from ....unwind.unwind import APART, BOTH, CALLER, FUNCTION
 
 #: How a kernel is unwound. FP: by frame pointers, in a kernel built with them. ORC: by ORC's rules, in one built without.
@@ -67,14 +67,21 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def chart(rows: pd.DataFrame, *names: str) -> Drawing:
-    """A panel per ISA with a bar per part of the hook and way of unwinding, and what else `names` names in front of that: the
-    share of its instructions."""
-    data = rows[rows["part"] != "function"]
-    bars = data[[*names, "unwound"]].agg(" ".join, axis="columns") + ", " + data["part"]
-    drawn = data.assign(bar=bars)
+def chart(rows: pd.DataFrame, panel: str) -> Drawing:
+    """A panel per value of a column, in it a row per kernel and a column per part of the hook: the share of the part's
+    instructions. The kernel that finds most comes first."""
+    data = rows[rows["part"] != "function"].assign(kernel=kernels_named(rows))
+    best = data.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
+    drawn = data.sort_values("kernel", key=lambda names: names.map(list(best.index).index), kind="stable")
+    drawn = drawn.sort_values(panel, key=lambda names: names.map(list(dict.fromkeys(rows[panel])).index), kind="stable")
     drawn.attrs["units"] = UNITS
-    return stacked_bars("share", bars=("bar",), stack="part")(drawn)
+    return heat_map("share", rows="kernel", columns="part", facet=panel)(drawn)
+
+
+def kernels_named(rows: pd.DataFrame) -> pd.Series:
+    """How charts name a kernel: its ISA, and how it is unwound where there is more than one way."""
+    several = rows.groupby("isa")["unwound"].transform("nunique") > 1
+    return rows["isa"].map(phrases.isa_name) + (" " + rows["unwound"]).where(several, "")
 
 
 def of(rows: pd.DataFrame, column: str = "both") -> str:
