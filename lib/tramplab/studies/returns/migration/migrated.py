@@ -30,14 +30,20 @@ OLDER = ("v6.16", "v6.18")
 #: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
 SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
 MEANINGS = {SAME: theme.RIGHT, LOST: theme.NOTICED, SHIMMED: theme.ONE, NEVER: theme.PLAIN, NOT_ASKED: theme.NOTHING}
-#: The uses, by what takes the kretprobe's place, and with it as the chart's panels call them.
+#: The uses, by what takes the kretprobe's place.
 API, EVENT, PROGRAM, TYPED, STAP = "handler", "event", "kprobe_multi", "fexit", "systemtap"
-TITLES = {
-    API: "handler: an fprobe's",
-    EVENT: "kprobe event: fprobe event",
-    PROGRAM: "BPF: kprobe_multi",
-    TYPED: "BPF: fexit",
-    STAP: "systemtap: an fprobe's pt_regs",
+#: Uses in few letters, ISAs, and the fields that several uses read, as the chart calls them.
+PANELS = {API: "handler", EVENT: "event", PROGRAM: "kprobe_multi", TYPED: "fexit", STAP: "systemtap"}
+COLUMNS = {"x86_64": "x86", "arm64": "arm64", "riscv64": "riscv"}
+DRAWN = {
+    "value": "value",
+    "back": "return addr",
+    "ip": "return addr",
+    "fp": "frame ptr",
+    "sp": "stack ptr",
+    "trace": "stack trace",
+    "others": "other regs",
+    "kept": "kept regs",
 }
 #: The graph tracer's return trampoline.
 _GRAPH = "return_to_handler"
@@ -265,21 +271,23 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with ISAs as readers call them, and each use with what replaces it."""
-    return frame.assign(on=frame["isa"].map(isa_name), panel=frame["use"].map(TITLES))
+    """The rows of DRAWN, each use with its fields in that order: columns panel, read, on, outcome."""
+    some = frame[frame["field"].isin(DRAWN)]
+    some = some.assign(on=some["isa"].map(COLUMNS), panel=some["use"].map(PANELS), read=some["field"].map(DRAWN))
+    some = some.sort_values("read", key=lambda names: names.map(list(DRAWN.values()).index), kind="stable")
+    some = some.sort_values("panel", key=lambda names: names.map(list(PANELS.values()).index), kind="stable")
+    return some[["panel", "read", "on", "outcome"]]
 
 
 FIGURES = (
     Figure(
         "fig-return-migrated",
         "Which fields read the same under the replacement?",
-        chart=lambda frame: heat_map(
-            "outcome", rows="read", columns="on", facet="panel", meanings=MEANINGS, abreast=3
-        )(drawn(frame)),
+        chart=lambda frame: heat_map("outcome", "read", "on", facet="panel", meanings=MEANINGS, abreast=len(USES))(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per use of a kretprobe and what replaces it, with a row per field and a column per ISA: the same, the same "
-        "with a shim, lost, or wrong under a kretprobe already.",
+        alt="A panel per use of a kretprobe, with a row per field that several uses read and a column per ISA: the same, the same "
+        "with a shim, lost, or wrong under a kretprobe already. The table has every field of every use.",
         limits=f"Emulated in {LATEST}, and for k5 in {listed(OLDER)}: a field is right if it is told as it was at the function's "
         "return, in calls with other registers and another stack. kept registers: those that functions keep; other: arguments and "
         "scratch. No kernel has a shim.",
