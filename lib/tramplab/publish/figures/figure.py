@@ -59,21 +59,20 @@ class Figure:
     """A citable figure of a study.
 
     id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's rows: which
-    of them the figure shows, and in what shape they are printed. telling: rows -> those of a long table that are open where nothing
-    else shows them. chart: rows -> drawing, or None where there is nothing to draw. behind: what its marks lead to, folded below
-    the table. body: shown in place of a chart, for what no chart can show. alt: a sentence for readers who cannot see the chart.
-    limits: what must be said of the numbers, in full. source: one of SOURCES, whose numbers they are. kind: one of KINDS, what they
-    are. hypothetical: some are of what no kernel has. machine: what measured the times among them. caveat: a sentence that a
-    citation never goes without. answer: rows -> sentences above the rest. tabs: a column; the rows of each of its values have a
-    chart or body of their own, under a tab. measured: its table has what machines measured or are called, and must fit whatever
-    that is. own: it shows the machine that builds the book, so that every build has another.
+    of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is nothing to draw.
+    behind: what its marks lead to, folded below the table. body: shown in place of a chart, for what no chart can show. alt: a
+    sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source: one of SOURCES, whose
+    numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has. machine: what measured the
+    times among them. caveat: a sentence that a citation never goes without. answer: rows -> sentences above the rest. tabs: a
+    column; the rows of each of its values have a chart or body of their own, under a tab. measured: its table has what machines
+    measured or are called, and must fit whatever that is. own: it shows the machine that builds the book, so that every build has
+    another.
     """
 
     id: str
     question: str
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     table: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
-    telling: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     chart: Callable[[pd.DataFrame], Drawing | None] | None = None
     behind: Callable[[pd.DataFrame], Body] | None = None
     body: Callable[[pd.DataFrame], Body] | None = None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .chart import Drawing
 
 
-#: Lines of a table that stands open where nothing else shows the rows; of a longer one only the most telling rows are open.
+#: Lines of a table that stands open where nothing else shows the rows; of a longer one the first part is open.
 LONGEST = 30
 GLOSSARY = f"{Path(cite.PAGE_OF_TERMS).stem}.html"  # beside every page: what the names of hooks mean
 
@@ -64,7 +64,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     rows = study.rows() if rows is None else rows
     frame = figure.rows(rows)
     shown = figure.table(frame)
-    table = _printed(figure, shown)
+    table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
     # in what was measured cycles were timed, and estimates have columns of their own
     below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
@@ -91,7 +91,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     if not bodies or not isinstance(bodies[0], Grid):  # which is the table, in cells
         seen, short = any(pane.html for pane in panes), table.count("\n") <= LONGEST
         if not seen and not short:
-            parts.append(_pre(title, _printed(figure, figure.table(figure.telling(frame))) if figure.telling else _first(table)))
+            parts.append(_pre(title, _first(table)))
         name = "Table" if seen or short else "All rows"
         parts.append(f"<details{' open' if short and not seen else ''}><summary>{name}</summary>{_pre(title, table)}</details>")
     elif below:
@@ -126,10 +126,6 @@ def _pane(figure: Figure, name: str, share: pd.DataFrame, files: Files) -> _Pane
     drawing = figure.chart(share) if figure.chart else None
     chart = _chart_html(drawing, files, figure.alt, f"-{slug(name)}" if name else "") if drawing else ""
     return _Pane(isa_name(name) if figure.tabs == "isa" else name, chart + (body.html if body else ""), body)
-
-
-def _printed(figure: Figure, shown: pd.DataFrame) -> str:
-    return (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
 
 
 def _first(table: str) -> str:

@@ -21,8 +21,6 @@ NAME = "kernel_functions"
 TITLE = "Where the lab and Debian's kernels differ, function by function"
 #: Percent of a part's instructions: what is off by less is not looked into.
 LITTLE = 5
-#: Functions of each ISA that are shown first.
-MOST = 5
 #: One of each kind: what further ops add is told by two.
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
@@ -190,13 +188,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     first = _first(frame)
     more = first["kernel"] > first["lab"]
     return {"different-total": int((first["kernel"] != first["lab"]).sum()), "kernel-more-total": int(more.sum())}
-
-
-def telling(frame: pd.DataFrame) -> pd.DataFrame:
-    """The functions of each ISA that differ most between kernel and lab, in the comparison where each does."""
-    gap = (frame["kernel"] - frame["lab"]).abs()
-    worst = frame.assign(gap=gap).sort_values("gap", ascending=False, kind="stable").drop_duplicates(["isa", "function"])
-    return worst.groupby("isa", sort=False).head(MOST).sort_index().drop(columns="gap")
 
 
 def answer(frame: pd.DataFrame) -> str:
