@@ -13,7 +13,7 @@ def setup(app):
 
 
 class Prompts(SphinxPostTransform):
-    """Names the code of every folded cell by what the cell shows. It needs the outputs as HTML, which myst-nb has chosen by then."""
+    """Names the code of every folded cell by what the cell shows; from the outputs as HTML, which myst-nb has chosen by then."""
 
     default_priority = 190  # before 199, when myst-nb makes the lines
     formats = ("html",)
