@@ -17,6 +17,9 @@ REPAIRS = {
     r'(<div class="highlight">)<pre>': r'\1<pre role="group" aria-label="Listing">',
     # the theme: the sidebar's title and search field are outside all landmarks
     r'<div id="pst-primary-sidebar" class=': '<div id="pst-primary-sidebar" role="complementary" aria-label="Book" class=',
+    # the theme: what is read aloud is not what is seen, so that a reader who speaks to the computer cannot name it
+    r'(search-button-field [^>]*?) aria-label="Search"': r"\1",
+    r'(<i class="theme-switch [^>]*?) title="[^"]*"': r"\1",
 }
 
 

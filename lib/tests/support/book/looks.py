@@ -82,24 +82,26 @@ LOOKED = """async ([inside, options]) => {
       if (check.id === "error-occurred") throw new Error(`${id} could not be asked`);
   return violations;
 }"""
-# What these find is never more than moderate.
+# What these find is never more than moderate; and rules that are asked for all the same, one of which is still an experiment.
 MODERATE = ["heading-order", "page-has-heading-one", "region"]
+ALSO = ["landmark-unique", "label-content-name-mismatch"]
 
 
 def violations(tab, inside: str = "html") -> list[str]:
-    """What axe-core calls serious or critical in what the page, or a part of it, shows now: rule and element. Charts are only
-    for looking at afterwards, until they are drawn anew: of their marks some are gone."""
+    """What axe-core calls serious or critical in what the page, or a part of it, shows now, and of what is less what
+    ALSO names: rule and element. Charts are only for looking at afterwards: of their marks some are gone."""
     assert tab.evaluate("document.getAnimations().length") == 0, "something moves: open the page with visit()"
     tab.evaluate(Axe().axe_script)
     tab.evaluate(CONTRASTED)
     tab.evaluate(THINNED)
     # no rule that is switched on wants style sheets, for which it would ask under wrong addresses
-    options = {"resultTypes": ["violations"], "preload": False, "rules": {rule: {"enabled": False} for rule in MODERATE}}
+    rules = {rule: {"enabled": False} for rule in MODERATE} | {rule: {"enabled": True} for rule in ALSO}
+    options = {"resultTypes": ["violations"], "preload": False, "rules": rules}
     found = tab.evaluate(LOOKED, [inside, options])
     return sorted(
         f"{violation['id']}: {node['html'][:120]}"
         for violation in found
-        if violation["impact"] in ("serious", "critical")
+        if violation["impact"] in ("serious", "critical") or violation["id"] in ALSO
         for node in violation["nodes"]
     )
 

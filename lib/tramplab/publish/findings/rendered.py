@@ -79,7 +79,7 @@ def headlines_html(several: Sequence[Stated]) -> str:
     items = []
     for s in several:
         where = f"{s.finding.page.rpartition('/')[2]}.html#{s.finding.id}"
-        link = f'<a href="{where}" aria-label="{html.escape(s.finding.id)}">how</a>'
+        link = f'<a href="{where}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
         items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
     return "\n".join([f'<div class="{FIGURE} tl-headlines"><ul>', *items, "</ul></div>"])
 
