@@ -1,57 +1,145 @@
-// Finds sections that have all words of a query, the best first, each with an excerpt. sections.js has what they say.
+// Finds sections while one types, in the dialog of every page and on the search page. The index, made by book/_ext/book_index.py,
+// is a script of its own, loaded when a reader begins to search; no page on file:// may fetch another file.
 "use strict";
-addEventListener("DOMContentLoaded", () => {
-  const words = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  const place = document.getElementById("search-results");
-  if (!words.length || !place) return;
-  for (const field of document.querySelectorAll("input[name=q]")) field.value = words.join(" ");
-
-  const titles = Object.fromEntries(window.tramplabSections.map(([page, , title]) => [page, title]).reverse());
-  const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const begins = words.map((word) => new RegExp(`(?<![a-z0-9])${escaped(word)}`, "gi"));
-  const count = (text, pattern) => text.match(pattern)?.length ?? 0;
-
-  // All words must be there; a word in the title counts for ten in the text.
-  const found = window.tramplabSections.flatMap(([page, anchor, title, text]) => {
-    const scores = begins.map((word) => 10 * count(title, word) + Math.min(count(text, word), 9));
-    return scores.every((score) => score) ? [{ page, anchor, title, text, score: scores.reduce((a, b) => a + b) }] : [];
+(() => {
+  const SHOWN = 8;   // results in the dialog
+  const statics = new URL(".", document.currentScript.src);
+  let loading = null;
+  const load = () => loading ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = new URL("search-index.js", statics);
+    script.onload = () => done(unpacked(window.tramplabIndex));
+    script.onerror = failed;
+    document.head.append(script);
   });
-  found.sort((a, b) => b.score - a.score);
 
-  const excerpt = (text) => {
-    const at = Math.max(0, text.search(begins[0]));
-    const from = at < 80 ? 0 : text.indexOf(" ", at - 80) + 1;
-    const cut = text.slice(from, from + 240);
-    const whole = from + 240 >= text.length ? cut : `${cut.slice(0, cut.lastIndexOf(" "))} …`;
-    const said = document.createElement("p");
-    said.className = "context";
-    const any = new RegExp(begins.map((word) => word.source).join("|"), "gi");
-    let last = 0;
-    const shown = (from ? "… " : "") + whole;
-    for (const hit of shown.matchAll(any)) {
-      const mark = document.createElement("mark");
-      mark.textContent = hit[0];
-      said.append(shown.slice(last, hit.index), mark);
-      last = hit.index + hit[0].length;
-    }
-    said.append(shown.slice(last));
-    return said;
+  const unpacked = ({ pages, levels, common, sections, words, hits }) => {
+    let before = "";
+    const known = words.split(" ").map((word) => before = before.slice(0, word.charCodeAt(0) - 97) + word.slice(1));
+    const found = hits.split(" ").map((list) => {
+      let at = -1;
+      return list.split(",").map((hit) => [at += 1 + Math.floor(hit / levels.length), levels[hit % levels.length]]);
+    });
+    const index = { pages, sections, known, hits: found, common: new Set(common.split(" ")) };
+    index.titles = sections.map(([, , title]) => new Set(taken(title, index.common)));
+    index.about = pages.map(([, title]) => new Set(taken(title, index.common)));
+    return index;
   };
 
-  const heading = document.createElement("h2");
-  heading.textContent = found.length === 1 ? "One section" : `${found.length || "No"} sections`;
-  const list = document.createElement("ul");
-  list.className = "search";
-  for (const { page, anchor, title, text } of found) {
-    const item = document.createElement("li");
-    const link = document.createElement("a");
-    link.href = `${page}.html?highlight=${encodeURIComponent(words.join(" "))}#${anchor}`;
-    link.textContent = title;
-    item.append(link);
-    if (titles[page] !== title) item.append(` in ${titles[page]}`);
-    item.append(excerpt(text));
-    list.append(item);
-  }
-  place.append(heading, list);
-  if (!found.length) place.append("No section has all of these words, or words that begin so. Try fewer.");
-});
+  // As words() and stem() of book_index.py.
+  const stem = (word) => (/[\d_]/.test(word) ? word.replace(/^_+|_+$/g, "").replace(/^v(?=\d+\.)/, "")
+    : word.replace(/(?<=\w{3})(?<!s)s$/, "").replace(/(?<=\w{4})(ing|ed)$/, "").replace(/(?<=\w{4})e$/, ""));
+  const taken = (text, common) => (text.toLowerCase().match(/v?\d+(?:\.\d+)+|[a-z0-9_]+/g) ?? [])
+    .filter((word) => !common.has(word)).map(stem).filter(Boolean);
+
+  // How much a known word is what was asked for: the same, one that begins or, in an identifier, goes on so, or its beginning.
+  const likeness = (word, asked) => {
+    if (word === asked) return 1;
+    if (asked.length > 1 && word.startsWith(asked)) return 0.4 + 0.5 * asked.length / word.length;
+    if (asked.length > 2 && word.includes(`_${asked}`)) return 0.3 + 0.5 * asked.length / word.length;
+    return word.length > 3 && asked.startsWith(word) && asked.length - word.length < 4 ? 0.5 : 0;
+  };
+  // What each section has of one word: section -> weight. An identifier is also looked for by its parts, of which all must be there.
+  const held = (index, asked) => {
+    const found = new Map();
+    const note = (section, weight) => { if (weight > (found.get(section) ?? 0)) found.set(section, weight); };
+    index.known.forEach((word, n) => {
+      const like = likeness(word, asked);
+      if (like) for (const [section, weight] of index.hits[n]) note(section, like * weight);
+    });
+    const parts = asked.split("_").filter(Boolean);
+    if (parts.length > 1) {
+      const each = parts.map((part) => held(index, stem(part)));
+      for (const section of each[0].keys())
+        if (each.every((one) => one.has(section))) note(section, 0.6 * Math.min(...each.map((one) => one.get(section))));
+    }
+    return found;
+  };
+
+  // Sections by how many of the words they have, then by how much they are about these: [page, anchor, title, excerpt, page's title].
+  const find = (index, query) => {
+    const asked = [...new Set(taken(query, index.common))];
+    const scores = new Map();
+    for (const word of asked) {
+      const sections = held(index, word);
+      const rare = Math.log(1 + index.sections.length / (1 + sections.size));
+      for (const [section, weight] of sections) {
+        const had = scores.get(section) ?? { score: 0, words: 0 };
+        scores.set(section, { score: had.score + rare * weight, words: had.words + 1 });
+      }
+    }
+    const among = (names) => asked.filter((word) => names.has(word)).length;
+    const ranked = [...scores].map(([section, { score, words }]) => {
+      const [page] = index.sections[section], named = index.titles[section], about = index.about[page];
+      const same = among(named), whole = named.size ? (same / named.size) ** 3 * same / asked.length : 0;   // just what was asked for
+      return [section, (score * (1 + 2 * whole) + 0.7 * among(about)) * (words / asked.length) ** 1.5];
+    });
+    return ranked.sort((a, b) => b[1] - a[1]).map(([section]) => {
+      const [page, anchor, title, excerpt] = index.sections[section];
+      return [index.pages[page][0], anchor, title, excerpt, index.pages[page][1]];
+    });
+  };
+
+  const make = (tag, className, ...children) => {
+    const element = Object.assign(document.createElement(tag), { className });
+    element.append(...children);
+    return element;
+  };
+  // A text with what was asked for marked, where a word begins so.
+  const marked = (text, asked) => {
+    const said = make("p", "context");
+    let last = 0;
+    const any = asked.length ? new RegExp(`(?<![a-z0-9])(${asked.map((word) => word.replace(/\./g, "\\.")).join("|")})`, "gi") : null;
+    for (const hit of any ? text.matchAll(any) : []) {
+      said.append(text.slice(last, hit.index), make("mark", "", hit[0]));
+      last = hit.index + hit[0].length;
+    }
+    said.append(text.slice(last));
+    return said;
+  };
+  const results = (index, query, most) => {
+    const asked = taken(query, index.common);
+    const found = find(index, query);
+    const list = make("ul", "search");
+    for (const [page, anchor, title, excerpt, of] of found.slice(0, most)) {
+      const link = make("a", "", title);
+      link.href = new URL(`../${page}.html?highlight=${encodeURIComponent(query.trim())}#${anchor}`, statics);
+      list.append(make("li", "", link, of === title ? "" : ` in ${of}`, marked(excerpt, asked)));
+    }
+    const count = found.length === 1 ? "One section" : `${found.length || "No"} sections`;
+    return [make("p", "tl-count", found.length ? count : `${count} for this. Try another word, or the beginning of one.`), list];
+  };
+  // Results follow what is typed in a field.
+  const follow = (field, place, most) => {
+    place.setAttribute("aria-live", "polite");
+    const update = async () => {
+      const index = await load();
+      place.replaceChildren(...(field.value.trim() ? results(index, field.value, most) : []));
+    };
+    field.addEventListener("focus", load);
+    field.addEventListener("input", update);
+    if (field.value) update();
+  };
+
+  window.tramplabFind = async (query) => find(await load(), query);
+  addEventListener("DOMContentLoaded", () => {
+    const dialog = document.getElementById("pst-search-dialog"), place = document.getElementById("search-results");
+    if (dialog) {
+      const found = make("div", "tl-found");
+      dialog.append(found);
+      const field = dialog.querySelector("input[name=q]");
+      follow(field, found, SHOWN);
+      dialog.addEventListener("keydown", (event) => {   // from the field through the results and back
+        const stops = [field, ...found.querySelectorAll("a")];
+        const to = stops.indexOf(document.activeElement) + ({ ArrowDown: 1, ArrowUp: -1 }[event.key] ?? NaN);
+        if (!stops[to]) return;
+        event.preventDefault();
+        stops[to].focus();
+      });
+    }
+    if (!place) return;
+    const field = document.querySelector("main input[name=q]");
+    field.value = new URLSearchParams(location.search).get("q") ?? "";
+    follow(field, place, 40);
+  });
+})();

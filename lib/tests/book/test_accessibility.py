@@ -25,6 +25,8 @@ def test_menus_and_dialogs(browser, bases, size, scheme):
             tab.wait_for_selector(OPEN, state="detached")
         tab.keyboard.press("Control+k")
         tab.wait_for_selector("#pst-search-dialog[open]")
+        tab.keyboard.type("trampoline")
+        tab.wait_for_selector("#pst-search-dialog li")
         found.append(("search", violations(tab, OPEN)))
         tab.keyboard.press("Escape")
         tab.hover(".theme-switch-button")
