@@ -1,6 +1,5 @@
-"""Files the cells write beside their page, and the script that draws charts from them."""
+"""Files the cells write beside their page, and the charts that are drawn from some of them."""
 
-import json
 import os
 from pathlib import Path
 
@@ -17,13 +16,13 @@ def setup(app):
 
 
 def write_charts(app, exception):
-    """The pictures of all charts, and one Vega bundle for the whole book, made from the installed wheel, with the settings that
-    all charts share: book.js loads it on pages with a chart. No spec stays, also where there are no charts, as in a text."""
+    """Draw all charts, and put each into its page. No spec and no drawing stays beside them, also where there are no pages, as in
+    a text."""
     folder = Path(os.environ[FOLDER])
     if exception is None and app.builder.format == "html" and picture.draw_all(folder):
-        from tramplab.publish.figures.chart import panels  # a book without charts is built without what draws them
-
-        settings = f"window.tramplabChart = {json.dumps(panels.shared())};\n"
-        (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(picture.bundle() + settings, "utf-8")
-    for spec in folder.glob(f"*{picture.SPEC}"):
-        spec.unlink()
+        drawn = {path.stem: path.read_text("utf-8") for path in folder.glob(f"*{picture.SVG}")}
+        for path in folder.parent.glob("*.html"):
+            page = path.read_text("utf-8")
+            path.write_text(picture.placed(page, drawn.__getitem__), "utf-8")
+    for made in [*folder.glob(f"*{picture.SPEC}"), *folder.glob(f"*{picture.SVG}")]:
+        made.unlink()

@@ -25,7 +25,6 @@ from tramplab.grid import cached as units
 from tramplab.grid.cells import Unit
 from tramplab.native import cached as times
 from tramplab.native import run as native
-from tramplab.publish.figures import picture
 from tramplab.races.explore import explore
 from tramplab.races.schemes.schemes import scheme
 from tramplab.studies import memo
@@ -78,13 +77,11 @@ class Kept:
         own = result("x86_64", {"direct": 2.0})
         patch.setattr(times, "_timed", lambda: (own, own))
         patch.setattr(times, "_state", lambda: "now")
-        patch.setattr(picture.vega, "bundle", lambda: "script")
         patch.setattr(times.host, "isa", lambda: RISCV)
         patch.delenv(times.CHOICE, raising=False)
         quick = {
             "unit": unit,
             "rows": rows,
-            "script": picture.bundle,
             "times": lambda: times.own(times.HOOKS).as_json(),
             "image": lambda: (fetch.fetch([small], archives=[archive.as_uri()]), fetch.content(small))[1],
             **({"objects": linked} if FUZZ else {}),
@@ -161,6 +158,6 @@ def test_nothing_comes_of_a_damaged_file_but_what_came_of_the_whole_one(kept, ca
 def test_every_kind_of_file_is_among_those_that_are_damaged(kept):
     """By their names; objects are there twice, as a corpus and of an image."""
     kinds = {path.name.partition("-")[0].removesuffix(".sha256") + path.suffix for paths in kept.files.values() for path in paths}
-    assert kinds >= {"asm.bin", "types.json", "riscv64.program", "corpus.o", "native.json", "arm64.json", "vega.js"}
+    assert kinds >= {"asm.bin", "types.json", "riscv64.program", "corpus.o", "native.json", "arm64.json"}
     assert {f"{name}.so" for name in ("meter", "pipeline", "scheduler", "search")} <= kinds
     assert {path.suffix for paths in kept.files.values() for path in paths} >= {".pickle", ".image"}

@@ -1,7 +1,8 @@
 """Every page of the built book in Chromium, opened as few times as will do; everything is looked at in one load.
 
-Nothing leaves the site, nothing is said on the console or scrolls sideways, charts are drawn in the colours of the theme,
-axe-core finds no fault, the page is light, and no rule is missed of those that book/_ext leaves out.
+Nothing leaves the site, nothing is said on the console or scrolls sideways, charts have the colours of the theme and no two
+elements one id, what an address names is below the header, axe-core finds no fault, the page is light, and no rule is missed of
+those that book/_ext leaves out.
 """
 
 import itertools
@@ -9,9 +10,8 @@ import re
 
 import pytest
 
-from support.book.first_chart import CHART_LIMIT, fast_enough
-from support.book.looks import BUNDLE, copied, missed, opened, pasted, too_heavy, unfolded, weigh
-from support.plugins.browser import DESKTOP, PAGES, PHONE, first_figure, overflow, pages_with_chart, visit
+from support.book.looks import copied, missed, opened, pasted, too_heavy, unfolded, weigh
+from support.plugins.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
 from tramplab.publish.cite import cite
 
 #: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
@@ -30,11 +30,9 @@ OPENED = dict.fromkeys([*zip([*PAGES, *OTHERS], itertools.cycle(WAYS)), *((CHART
 
 
 def turned(tab, size):
-    """Give the window another size, and wait for what follows it: a tooltip in the next frame, and charts, which are drawn anew."""
-    tab.evaluate("document.querySelectorAll('.tl-chart svg').forEach((svg) => { svg.dataset.old = ''; })")
+    """Give the window another size, and wait for what follows it: a tooltip in the next frame."""
     tab.set_viewport_size({"width": size[0], "height": size[1]})
     tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
 
 
 #: Heights of a desktop's window: of the front page, and of lists, in which one looks something up.
@@ -47,6 +45,20 @@ def screens(tab) -> float:
     return tab.evaluate("(document.querySelector('article') ?? document.body).getBoundingClientRect().height") / DESKTOP[1]
 
 
+# Of what addresses name, what is not below the page's header when the address is followed.
+COVERED = """() => {
+  const header = document.querySelector(".bd-header-article");
+  const found = [...document.querySelectorAll("article :is(section, figure, dt, span, .tl-claim)[id]")].filter((named) => {
+    if (!header || !named.checkVisibility() || named.closest("svg")) return false;
+    location.hash = named.id;
+    return named.getBoundingClientRect().top < header.getBoundingClientRect().bottom - 1;
+  });
+  history.replaceState(null, "", location.pathname);
+  scrollTo(0, 0);
+  return found.map(({ id }) => id);
+}"""
+
+
 @pytest.mark.parametrize(("page", "way"), OPENED)
 def test_page(browser, bases, site, page, way):
     def look(tab):
@@ -54,6 +66,8 @@ def test_page(browser, bases, site, page, way):
         texts = tab.eval_on_selector_all(".tl-chart svg text", "all => all.map((e) => getComputedStyle(e).fill)")
         if texts:
             found["text"] = texts
+        found["covered"] = tab.evaluate(COVERED)
+        found["ids"] = tab.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")
         found["copied"] = copied(tab)
         if page == CHARTED:
             found["copied"] += pasted(tab)
@@ -69,8 +83,7 @@ def test_page(browser, bases, site, page, way):
     transport, size, scheme = WAYS[way]
     found: dict = {}
     drawn = page in pages_with_chart(site)
-    address = first_figure(site, page) if drawn else page
-    seen = visit(browser, bases[transport], address, size, scheme, look=look, charts=True)
+    seen = visit(browser, bases[transport], page, size, scheme, look=look)
     assert seen.problems() == [] and found["violations"] == [] and found.get("missed", []) == []
     assert all(said == wanted for said, wanted in found["copied"])
     assert bool(found["copied"]) == (page in PAGES), "every page can be cited"
@@ -78,9 +91,10 @@ def test_page(browser, bases, site, page, way):
         assert cite.LAB in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     assert found["screens"] <= MOST_SCREENS.get(page, 12), "a page is split, or what is long is folded"
-    assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
+    assert found["covered"] == [], "what an address names is under the header"
+    assert len(set(found["ids"])) == len(found["ids"])
+    assert bool(seen.charts) == ("text" in found) == drawn
     if drawn:
-        assert seen.first_chart <= CHART_LIMIT or fast_enough(browser, bases["http"], site, page)
         # on the page's own ground; what stands in a cell has the colour that suits the cell
         brightness = [sum(map(int, re.findall(r"\d+", fill)[:3])) / 3 for fill in found["text"]]
         assert min(brightness) < 90 if scheme == "light" else max(brightness) > 160

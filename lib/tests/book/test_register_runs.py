@@ -7,6 +7,7 @@ from support.plugins.browser import DESKTOP, SCREENS, visit
 PAGE, FIGURE = "book/pt-regs-sparsity", "#fig-register-consumers"
 #: Of the cells of the chart: where each leads, if anywhere, and what it says.
 CELLS = f"""[...document.querySelectorAll('{FIGURE} .tl-chart svg [aria-roledescription="letter"]')]
+  .filter((cell) => cell.checkVisibility())
   .map((cell) => [cell.closest("a")?.getAttribute("href") ?? "", cell.getAttribute("aria-label")])"""
 IN_VIEW = """(name) => { const { top, bottom } = document.getElementById(name).getBoundingClientRect();
   return document.getElementById(name).checkVisibility() && top >= 0 && bottom <= innerHeight; }"""
@@ -18,11 +19,11 @@ def test_a_cell_that_is_not_right_leads_to_its_run(browser, bases, size, scheme)
 
     def look(tab):
         cells = tab.evaluate(CELLS)
-        assert len(cells) > 300 and all(bool(leads) == said.endswith(("wrong", "garbage")) for leads, said in cells)
+        assert len(cells) > 100 and all(bool(leads) == said.endswith(("wrong", "garbage")) for leads, said in cells)
         addresses = [leads[1:] for leads, _ in cells if leads]
-        assert len(set(addresses)) == len(addresses) > 50
+        assert len(set(addresses)) == len(addresses) > 20
         assert tab.evaluate("(names) => names.filter((name) => !document.getElementById(name))", addresses) == []
-        cell, name = tab.query_selector_all(f"{FIGURE} .tl-chart a")[7], addresses[7]
+        cell, name = tab.query_selector_all(f"{FIGURE} .tl-chart a:visible")[7], addresses[7]
         for _ in range(2):
             cell.scroll_into_view_if_needed()
             box = cell.bounding_box()
@@ -30,11 +31,11 @@ def test_a_cell_that_is_not_right_leads_to_its_run(browser, bases, size, scheme)
             tab.wait_for_function(IN_VIEW, arg=name)
             tab.evaluate("document.querySelectorAll('.tl-runs, .tl-runs details').forEach((d) => { d.open = false; })")
         assert tab.url.endswith(f"{PAGE}.html#{name}")
-        tab.query_selector_all(f"{FIGURE} .tl-chart a")[-1].focus()
+        tab.query_selector_all(f"{FIGURE} .tl-chart a:visible")[-1].focus()
         tab.keyboard.press("Enter")
         tab.wait_for_function(IN_VIEW, arg=addresses[-1])
 
-    assert visit(browser, bases["file"], PAGE, size, scheme, look=look, charts=True).problems() == []
+    assert visit(browser, bases["file"], PAGE, size, scheme, look=look).problems() == []
 
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["script", "none"])

@@ -1,7 +1,7 @@
-"""What a page costs its reader: bytes to load, and the time until the first chart is drawn.
+"""What a page costs its reader: bytes to load.
 
 The pages get their small size from book/_ext/book_weight.py, which leaves out most of the theme; what it leaves out must
-not be missed. That no page of the book is too heavy or slow, or misses anything, is in test_pages.py.
+not be missed. That no page of the book is too heavy or misses anything is in test_pages.py.
 """
 
 import base64
@@ -13,9 +13,8 @@ import pytest
 import tinycss2
 
 from support import ROOT
-from support.book.first_chart import CHART_LIMIT, QUIET, SPIN, fast_enough
-from support.book.looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
-from support.plugins.browser import PAGES, pages_with_chart, serve, visit
+from support.book.looks import INDEX, INDEX_LIMIT, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
+from support.plugins.browser import PAGES, pages_with_chart, visit
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -24,35 +23,23 @@ import book_styles
 import book_weight
 
 
-def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
+def test_a_heavy_page_and_a_heavy_index_are_reported(browser, site, tmp_path):
+    """Also what is loaded only where one scrolls to."""
     folder = tmp_path / "site"
     shutil.copytree(site, folder)
     page = pages_with_chart(site)[0]
     noise = f"// {base64.b64encode(random.Random(1).randbytes(PAGE_LIMIT)).decode()}\n"  # does not compress below 3/4
-    (folder / "_static" / "large.js").write_text(noise, "utf-8")
-    with (folder / BUNDLE).open("a", encoding="utf-8") as bundle:
-        bundle.write(noise)
+    (folder / "_static" / "large.svg").write_text(noise, "utf-8")
     path = folder / f"{page}.html"
-    script = '<script src="../_static/large.js"></script>'
-    path.write_text(path.read_text("utf-8").replace("</head>", f"{script}</head>", 1), "utf-8")
-    asked = visit(browser, folder.as_uri(), page, charts=True).asked
-    first, second = too_heavy(weigh(folder, asked))
-    assert "without the bundle" in first and "large.js" in first and "the bundle has" in second
+    image = '<img src="../_static/large.svg" alt="" loading="lazy" style="width: 1px"></article>'
+    path.write_text(path.read_text("utf-8").replace("</article>", image, 1), "utf-8")
+    (heavy,) = too_heavy(weigh(folder, visit(browser, folder.as_uri(), page).asked))
+    assert "large.svg" in heavy
+    assert too_heavy({INDEX: INDEX_LIMIT + 1}) == [f"the index has {INDEX_LIMIT + 1} bytes"]
 
 
-# -- the first chart
-
-def test_a_slow_chart_is_reported(browser, site, tmp_path):
-    shutil.copytree(site, tmp_path / "site")
-    bundle = tmp_path / "site" / BUNDLE
-    # a function of its own each time, as slowness() has: one that is run again is compiled better, and takes a quarter
-    work = f"for (let n = 0; n < {2 * CHART_LIMIT / QUIET}; n++) {{ new Function(`{SPIN} // ${{n}}`)(); }}\n"
-    bundle.write_text(work + bundle.read_text("utf-8"), "utf-8")
-    address, end = serve(tmp_path / "site")
-    try:
-        assert not fast_enough(browser, address, site, pages_with_chart(site)[0], tries=1)
-    finally:
-        end()
+def test_the_script_of_the_charts_is_small():
+    assert (ROOT / "book" / "_static" / "marks.js").stat().st_size <= 10_000
 
 
 # -- what was left out is not missed

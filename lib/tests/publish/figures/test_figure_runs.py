@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from support.publish.charts import LETTERS, MEANINGS, fate_rows
+from support.publish.charts import LETTERS, MEANINGS, both_layouts, fate_rows
 from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import heat_map
 from tramplab.publish.figures.figure import Figure
@@ -56,11 +56,14 @@ def linked(rows):
     return heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS, link="run")(rows)
 
 
-def test_cells_say_where_they_lead_and_look_the_same():
+@both_layouts
+def test_cells_are_links_to_where_they_lead_and_look_the_same(layout):
     rows = fate_rows().assign(run=lambda frame: ["run-x" if fate == "restored" else "" for fate in frame["fate"]])
-    plain, made = heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS)(rows), linked(rows)
-    assert [row.pop("leads") for row in made.rows] == rows["run"].tolist()
-    assert (made.rows, made.wide, made.narrow) == (plain.rows, plain.wide, plain.narrow)
+    plain = heat_map("fate", "register", "hook", meanings=MEANINGS, letters=LETTERS)(rows).svg(layout)
+    made = linked(rows).svg(layout)
+    links = re.findall(r'<a href="#run-x"><path aria-label="([^"]*)"[^>]*></a>', made)
+    assert len(links) == (rows["fate"] == "restored").sum() and all(said.endswith("fate: restored") for said in links)
+    assert re.sub("</?a[^>]*>", "", made) == plain
 
 
 def test_a_column_of_addresses_that_is_not_there_is_an_error():

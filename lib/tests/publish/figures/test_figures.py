@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import types
+import xml.etree.ElementTree as ET
 
 import pandas as pd
 import pytest
@@ -74,29 +75,38 @@ def test_figure_writes_the_rows_beside_the_page(gen):
     assert data["rows"] == rows().to_dict("records") and data["units"] == rows().attrs["units"]
     assert (gen / "fig-x.txt").read_text("utf-8") == bundle["text/plain"]
     assert all(f'href="_gen/fig-x{suffix}"' in bundle["text/html"] for suffix in (".txt", ".csv", ".json"))
-    assert "Per &lt;call&gt;?" in bundle["text/html"] and 'alt="A &amp; B"' in bundle["text/html"]
+    assert "Per &lt;call&gt;?" in bundle["text/html"] and 'aria-label="A &amp; B"' in bundle["text/html"]
     assert f'data-marks="{len(rows())}" data-role="bar"' in bundle["text/html"]
     assert bundle["text/plain"].startswith("Per <call>?\n\n")
     assert max(map(len, bundle["text/plain"].splitlines())) <= 66
 
 
-def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
-    """Those the page names, the same as without a book; no spec stays, and a spec that cannot be drawn is a sentence."""
-    figure = study(Figure("fig-x", "Q?", chart=CHART, table=TABLE, alt="A"))
-    named = re.findall(r'(?:src|srcset)="_gen/(fig-x[^"]*)"', show(figure, "fig-x").html)
-    assert sorted(named) == ["fig-x-narrow.svg", "fig-x.svg"]
+def test_charts_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
+    """Each in its place in the page, the wide one as without a book; no spec stays, and one that cannot be drawn is a sentence."""
+    figure = study(Figure("fig-x", "Q?", chart=CHART, table=TABLE, alt="A <b>"), hooks=("</svg><b>",))
+    page = show(figure, "fig-x").html
     assert picture.draw_all(gen) == 2 and not list(gen.glob("*.spec.json"))
-    monkeypatch.delenv(files.FOLDER)
-    carried = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', show(figure, "fig-x").html)
-    assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text("utf-8") for name in named]
-    drawn = [(gen / name).read_bytes() for name in named]
-    show(figure, "fig-x")
+    drawn = {path.stem: path.read_text("utf-8") for path in gen.glob("*.svg")}
+    made = picture.placed(page, drawn.pop)
+    assert drawn == {} and picture.placed(made, drawn.pop) == made
+    parts = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", made, re.S)]
+    assert [part.get("class") for part in parts] == ["tl-wide", "tl-narrow"]
+    for part in parts:
+        assert part.get("aria-label") == "A <b>" and part.get("role") == "graphics-document"
+        bars = [one.get("aria-label") for one in part.iter() if one.get("aria-roledescription") == "bar"]
+        assert len(bars) == len(rows(("ops",))) and all("</svg><b>" in said for said in bars)
+    with monkeypatch.context() as m:
+        m.delenv(files.FOLDER)
+        alone = re.findall(r"<svg.*?</svg>", show(figure, "fig-x").html, re.S)
+        assert alone == re.findall(r'<svg class="tl-wide".*?</svg>', made, re.S)
+    for path in gen.glob("*.svg"):
+        path.unlink()
     with monkeypatch.context() as m:
         m.setattr(picture.subprocess, "Popen", lambda *a, **k: pytest.fail("drawn again"))
-        m.setenv(files.FOLDER, str(gen))
         assert picture.draw_all(gen) == 0
-        show(figure, "fig-x")
-        assert picture.draw_all(gen) == 2 and [(gen / name).read_bytes() for name in named] == drawn
+        assert show(figure, "fig-x").html == page and picture.draw_all(gen) == 2
+        drawn = {path.stem: path.read_text("utf-8") for path in gen.glob("*.svg")}
+        assert picture.placed(page, drawn.pop) == made
         m.setattr(picture, "_drawing", lambda: b"another")
         show(figure, "fig-x")
         with pytest.raises(pytest.fail.Exception):
@@ -122,13 +132,6 @@ def test_figure_without_a_book_carries_its_files(notebook):
     html = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x").html
     csv = re.search(r'href="data:text/csv;base64,([^"]+)"', html)[1]
     assert base64.b64decode(csv).decode() == rows().to_csv(index=False, lineterminator="\n")
-
-
-def test_text_in_rows_cannot_end_the_script_element(notebook):
-    html = show(study(Figure("fig-x", "Q?", chart=CHART, alt="A"), hooks=("</script><b>",)), "fig-x").html
-    assert html.count("</script>") == 1
-    spec = json.loads(re.search(r"<script[^>]*>(.*)</script>", html)[1])
-    assert spec["columns"]["bar"][0] == "</script><b>" and spec["wide"]["description"] == "A"
 
 
 def test_bad_figures_are_refused(gen):

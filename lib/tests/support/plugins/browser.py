@@ -39,26 +39,20 @@ STILL = """{
   }`);
   document.adoptedStyleSheets.push(sheet);
 }"""
-# Notes when the first chart is there, in milliseconds since the page was asked for.
-FIRST_CHART = """
-new MutationObserver((_, observer) => {
-  if (document.querySelector(".tl-chart svg")) {
-    window.firstChart = performance.now();
-    observer.disconnect();
+# To the end, and back to where an address leads.
+THROUGH = """async () => {
+  const back = scrollY;
+  for (const to of [document.documentElement.scrollHeight, back]) {
+    scrollTo(0, to);
+    await new Promise((done) => setTimeout(done, 20));
   }
-}).observe(document, { childList: true, subtree: true });
-"""
-# Scroll to each chart until it is drawn, but for no longer than so many milliseconds; its marks, as expected and as drawn.
-DRAWN = """async (patience) => {
-  const found = [], frame = () => new Promise((done) => requestAnimationFrame(done));
-  for (const chart of document.querySelectorAll(".tl-chart")) {
-    chart.scrollIntoView({ block: "center" });
-    for (const start = performance.now(); !chart.querySelector("svg") && performance.now() < start + patience; ) await frame();
-    const drawn = chart.querySelectorAll(`svg [aria-roledescription="${chart.dataset.role}"]`);
-    found.push([+chart.dataset.marks, drawn.length]);
-  }
-  return found;
 }"""
+# Of each chart how many layouts are shown, and of these the marks, as expected and as drawn.
+DRAWN = """[...document.querySelectorAll(".tl-chart")].filter((chart) => chart.checkVisibility()).map((chart) => {
+  const shown = [...chart.querySelectorAll("svg")].filter((svg) => svg.checkVisibility());
+  const drawn = shown.flatMap((svg) => [...svg.querySelectorAll(`[aria-roledescription="${chart.dataset.role}"]`)]);
+  return [+chart.dataset.marks, shown.length === 1 ? drawn.length : 0];
+})"""
 # The first that is there; that one has no window at all, and takes three quarters of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM_FLAGS = [
@@ -161,7 +155,6 @@ class Visit:
     outside: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     charts: list[tuple[int, int]] = field(default_factory=list)  # marks expected, marks drawn
-    first_chart: float | None = None  # seconds from asking for the page
     overflow: int = 0  # pixels by which the page is wider than the window
 
     def problems(self) -> list[str]:
@@ -170,21 +163,11 @@ class Visit:
         return found + ([f"scrolls sideways by {self.overflow} pixels"] if self.overflow > 0 else [])
 
 
-def visit(
-    browser,
-    base: str,
-    page: str,
-    size=DESKTOP,
-    scheme="light",
-    javascript=True,
-    look=None,
-    patience=30_000,
-    charts=False,
-) -> Visit:
+def visit(browser, base: str, page: str, size=DESKTOP, scheme="light", javascript=True, look=None) -> Visit:
     """Open a page and report. Requests that leave the site are noted and stopped.
 
-    page: without .html; may end with a place in it. With `charts` every chart is scrolled to, which is most of the time that such a
-    page takes; `patience` is how many milliseconds one may take. `look` gets the open page at the end. See STILL.
+    page: without .html; may end with a place in it. The page is scrolled to its end and back, for what loads only then. `look` gets
+    the open page at the end. See STILL.
     """
     seen = Visit()
     context = browser.new_context(
@@ -200,8 +183,6 @@ def visit(
             seen.asked.add(unquote(urlsplit(request.url.removeprefix(base + "/")).path))
 
     context.add_init_script(STILL)
-    if charts:
-        context.add_init_script(FIRST_CHART)
     context.on("request", asks)
     context.route(re.compile(f"^(?!{re.escape(base)}/|data:|blob:)"), leaves)
     tab = context.new_page()
@@ -214,10 +195,9 @@ def visit(
     tab.on("pageerror", lambda error: seen.errors.append(f"script: {error}"))
     name, hash_, place = page.partition("#")
     tab.goto(f"{base}/{name}.html{hash_}{place}", wait_until="load")
-    if javascript and charts:
-        seen.charts = [tuple(marks) for marks in tab.evaluate(DRAWN, patience)]
-        if seen.charts:
-            seen.first_chart = tab.evaluate("window.firstChart / 1000")
+    if javascript:  # else no timer ever ends
+        tab.evaluate(THROUGH)
+    seen.charts = [tuple(marks) for marks in tab.evaluate(DRAWN)]
     seen.overflow = overflow(tab)
     if look:
         look(tab)
@@ -275,10 +255,3 @@ class Links(HTMLParser):
 
 def pages_with_chart(site: Path) -> list[str]:
     return [page for page in PAGES if 'class="tl-chart"' in (site / f"{page}.html").read_text("utf-8")]
-
-
-def first_figure(site: Path, page: str) -> str:
-    """The address of a page's first figure with a chart, as a citation has it."""
-    before = (site / f"{page}.html").read_text("utf-8").split('class="tl-chart"', 1)[0]
-    name = before.rsplit("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
-    return f"{page}#{name}"

@@ -32,12 +32,13 @@ class Files:
         path.write_text(content, "utf-8")
         return f"{self.folder.name}/{path.name}"
 
-    def picture(self, suffix: str, spec: dict) -> str:
-        """The address of a chart's static picture; while the book is built only its spec is written, see picture.py."""
+    def drawing(self, suffix: str, spec: dict, attributes: str) -> str:
+        """A chart as an <svg> element with these attributes; while the book is built its place and its spec, see picture.py."""
+        waiting = f"<svg {attributes}{picture.place(self.id + suffix)}"
         if self.folder is None:
-            return self.url(suffix + picture.SVG, picture.picture(spec), "image/svg+xml")
+            return picture.placed(waiting, lambda _: picture.svg(spec))
         self.url(suffix + picture.SPEC, json.dumps(spec), "application/json")
-        return f"{self.folder.name}/{self.id}{suffix}{picture.SVG}"
+        return waiting
 
     def link(self, suffix: str, label: str, content: str, mime: str) -> str:
         """A link that downloads the file."""

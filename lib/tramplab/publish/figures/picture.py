@@ -1,9 +1,9 @@
-"""Charts as static pictures, for readers without JavaScript, for print and for the terminal's browsers.
+"""Charts as SVG inside the page, for every reader: with and without JavaScript, on a desktop and a phone, in print.
 
 A page's cells leave the specs of their charts, and the book draws them at its end: run as a module with such files, this
-makes of each fig-x.spec.json a fig-x.svg. Starting what draws takes longer than to draw several pictures, and every
-page is executed in a process of its own. What was drawn is kept, under a name that says of what and by what, so that a chart that
-is as it was is not drawn again.
+makes of each fig-x.spec.json a fig-x.svg, which then takes its place in the page. Starting what draws takes longer than to draw
+several pictures, and every page is executed in a process of its own. What was drawn is kept, under a name that says of what and by
+what, so that a chart that is as it was is not drawn again.
 """
 
 from __future__ import annotations
@@ -15,33 +15,32 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from ...base import cache
 from ...base.errors import TramplabError
 from ...base.processes import capacity
-from . import vega
+from . import inline, vega
 
 DRAWING = 150  # MB of a process that draws (measured: 110)
 SPEC, SVG = ".spec.json", ".svg"
-TEXT = "#333333"  # text and axes in a static SVG; on a page they have the colour of the text around them
-
-_TAG = re.compile(r"<[^>]*>")
-_SPOKEN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
-_LENGTHS = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')
-_LONG = re.compile(r"-?\d+\.\d{2,}")
+_PLACE = re.compile(r' data-drawn="([^"]+)"></svg>')
 
 
 def svg(spec: dict) -> str:
-    """A static SVG of a Vega-Lite spec with its data, in the colours of a light page."""
-    text = vega.svg(spec).replace("currentColor", TEXT)
-    return re.sub(r"var\(--[\w-]+, *(#[0-9a-f]{6})\)", r"\1", text)
+    """The SVG of a Vega-Lite spec with its data, as it stands in a page."""
+    return inline.inline(vega.svg(spec))
 
 
-def picture(spec: dict) -> str:
-    """The same for an image file, about half as large when compressed: without words for assistive technology, which
-    does not look into images, and with lengths to a tenth of a pixel."""
-    return _TAG.sub(lambda tag: _LENGTHS.sub(_shorter, _SPOKEN.sub("", tag[0])), svg(spec))
+def place(name: str) -> str:
+    """What an <svg> element ends with that waits for a drawing of this name."""
+    return f' data-drawn="{name}"></svg>'
+
+
+def placed(page: str, drawn: Callable[[str], str]) -> str:
+    """A page with drawings in all their places; `drawn` gives the SVG of a name. What the element says of itself stays."""
+    return _PLACE.sub(lambda found: drawn(found[1]).removeprefix("<svg"), page)
 
 
 def draw_all(folder: Path) -> int:
@@ -63,16 +62,6 @@ def draw_all(folder: Path) -> int:
             last = (words.splitlines() or [f"status {process.returncode}"])[-1]
             raise TramplabError(f"a chart's picture was not drawn: {last}")
     return len(specs)
-
-
-def bundle() -> str:
-    """What draws charts in a browser, see vega.bundle(); kept, as it takes as long as ten pictures."""
-    name = f"vega-{hashlib.sha256(_drawing()).hexdigest()[:24]}.js"
-    if (kept := cache.read(name)) is not None:
-        return kept.decode()
-    made = vega.bundle()
-    _keep(name, made)
-    return made
 
 
 def _kept(spec: Path) -> bool:
@@ -101,11 +90,7 @@ def _name(spec: bytes) -> str:
 @functools.cache
 def _drawing() -> bytes:
     """What decides how a picture is drawn."""
-    return b"".join(Path(f).read_bytes() for f in (vega.__file__, __file__)) + vega.version().encode()
-
-
-def _shorter(attribute: re.Match) -> str:
-    return _LONG.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])
+    return b"".join(Path(f).read_bytes() for f in (vega.__file__, inline.__file__, __file__)) + vega.version().encode()
 
 
 def main(specs: list[str]) -> None:
@@ -113,7 +98,7 @@ def main(specs: list[str]) -> None:
     for path in map(Path, specs):
         spec = path.read_bytes()
         try:
-            drawn = picture(json.loads(spec))
+            drawn = svg(json.loads(spec))
         except ValueError as e:  # its first line says only that it failed, and from the third on it is a stack
             sys.exit(f"{path.name}: {' '.join(str(e).splitlines()[:2])}")
         _keep(_name(spec), drawn)

@@ -162,15 +162,8 @@ def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: 
 
 
 def _chart_html(drawing: Drawing, files: Files, alt: str, suffix: str) -> str:
-    """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
-    wide, narrow = (files.picture(suffix + end, drawing.spec(layout)) for layout, end in (("wide", ""), ("narrow", "-narrow")))
-    from .chart.packed import packed  # what draws is imported where there is a chart
-    from .chart.panels import shared
-
-    # Escaped so that no text of the rows can end the script element.
-    spec = json.dumps(packed(drawing, alt, shared()), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        f'<div class="tl-chart" data-marks="{len(drawing.rows)}" data-role="{drawing.role}"><picture>'
-        f'<source media="(max-width: 600px)" srcset="{narrow}"><img src="{wide}" alt="{html.escape(alt)}"></picture>'
-        f'<script type="application/json">{spec}</script></div>'
-    )
+    """The chart for either width, of which charts.css shows one; a notebook has no style sheet and only the wide one."""
+    said = f'role="graphics-document" aria-roledescription="visualization" aria-label="{html.escape(alt)}"'
+    layouts = {"wide": ""} if files.folder is None else {"wide": "", "narrow": "-narrow"}
+    drawn = [files.drawing(suffix + end, drawing.spec(name), f'class="tl-{name}" {said}') for name, end in layouts.items()]
+    return f'<div class="tl-chart" data-marks="{len(drawing.rows)}" data-role="{drawing.role}">{"".join(drawn)}</div>'

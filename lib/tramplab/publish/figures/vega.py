@@ -1,4 +1,4 @@
-"""Everything that needs vl-convert: a chart as a static SVG, and the script that draws charts in a browser."""
+"""Everything that needs vl-convert: a chart as a static SVG."""
 
 from importlib.metadata import version as installed
 
@@ -13,14 +13,5 @@ def version() -> str:
 
 
 def svg(spec: dict) -> str:
-    """The chart as a static SVG, for readers without JavaScript and for print."""
+    """A Vega-Lite spec with its data as Vega's SVG, of which a page needs a part: see inline.py."""
     return vl_convert.vegalite_to_svg(spec, vl_version=VL_VERSION)
-
-
-def bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one classic script that sets `window.tramplabVega`.
-
-    Wrapped in a function because it declares short top-level names.
-    """
-    code = vl_convert.javascript_bundle("window.tramplabVega = vegaEmbed;", vl_version=VL_VERSION)
-    return f"(function () {{\n{code}\n}})();\n"

@@ -23,5 +23,5 @@ class Drawing:
         return {**getattr(self, layout), "datasets": {"rows": self.rows}}
 
     def svg(self, layout: str = "wide") -> str:
-        """A static SVG of one layout, with the colours of a light page."""
+        """The SVG of one layout, as it stands in a page."""
         return picture.svg(self.spec(layout))

@@ -1,6 +1,5 @@
 """What every kind of chart needs: rows checked and named, one panel per ISA, and a spec for each layout."""
 
-import functools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -81,12 +80,16 @@ def title(frame: pd.DataFrame, value: str) -> str:
     return value.replace("_", " ") + (f" ({unit})" if unit else "")
 
 
-def mark(role: str, name: str, *keys: str) -> dict:
-    """How assistive technology calls the marks of rows, and what it reads out: the keys, whether no kernel has it, then the value
-    by its name."""
+#: What is said of a row besides its value where that lies in a band.
+BAND = "(datum.low < datum.high ? ' (' + datum.low + ' to ' + datum.high + ')' : '')"
+
+
+def mark(role: str, name: str, *keys: str, more: str = "''") -> dict:
+    """How assistive technology calls the marks of rows, and what it reads out and a tooltip shows: the keys, whether no kernel
+    has it, then the value by its name, then what the expression `more` says."""
     fields = " + '; ' + ".join(f"datum.{key}" for key in keys) + " + (datum.hollow ? '; hypothetical' : '')"
     said = "(isValid(datum.value) ? datum.value : 'no number')"
-    return {"ariaRoleDescription": role, "description": alt.expr(f"{fields} + {json.dumps(f'; {name}: ')} + {said}")}
+    return {"ariaRoleDescription": role, "description": alt.expr(f"{fields} + {json.dumps(f'; {name}: ')} + {said} + {more}")}
 
 
 def only(panel: str) -> alt.FieldEqualPredicate:
@@ -187,12 +190,6 @@ def spec(charts: Sequence[dict | alt.Chart], columns: int, shared_x: bool = Fals
     chart = chart.properties(background="transparent", padding=PADDING).configure(**configuration())
     made = chart.to_dict(validate=False)
     return made | {"concat": [part if isinstance(part, dict) else _plain(part) for part in charts]}
-
-
-@functools.cache
-def shared() -> dict:
-    """The settings that all specs have in common, as they stand in each of them."""
-    return alt.Chart().mark_bar().configure(**configuration()).to_dict()["config"]
 
 
 def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) -> Drawing:

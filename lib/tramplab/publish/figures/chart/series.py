@@ -47,10 +47,10 @@ def legend(names: list[str], pixels: int, **options: Any) -> alt.Legend:
 
 
 def marks(
-    data: pd.DataFrame, x: alt.X, y: alt.Y, panel: str, role: str, title: str, over: alt.Tooltip, size: int, **line: Any
+    data: pd.DataFrame, x: alt.X, y: alt.Y, panel: str, role: str, title: str, over: str, size: int, **line: Any
 ) -> tuple[alt.Chart, ...]:
-    """The lines of one panel, and a point of so many square pixels for every row, read out as `role`; over: what a point's number
-    is at; line: options of the lines."""
+    """The lines of one panel, and a point of so many square pixels for every row, read out as `role`; over: the field of what a
+    point's number is at; line: options of the lines."""
     names = panels.order(data["series"])
     base = (
         alt.Chart()
@@ -59,10 +59,9 @@ def marks(
     )
     dash = alt.StrokeDash("series:N", scale=style(names, 1), legend=None)
     lines = base.mark_line(strokeWidth=1.5, aria=False, **line).encode(strokeDash=dash)
-    said = panels.mark(role, title, "panel", "series", str(over.shorthand).partition(":")[0])
+    said = panels.mark(role, title, "panel", "series", over)
     points = base.mark_point(filled=True, opacity=1, size=size, **said).encode(
         shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
         **panels.hollow(data, "series:N", style(names, 0)),
-        tooltip=[alt.Tooltip("series:N", title="line"), over, alt.Tooltip("value:Q", title=title)],
     )
     return lines, points

@@ -104,9 +104,4 @@ def _panel(
         order=alt.Order("rank:Q"),
         color=alt.Color("part:N", title=None, scale=colours, legend=above),
         **panels.hollow(data, "part:N", colours),
-        tooltip=[
-            alt.Tooltip("bar:N", title=panel),
-            alt.Tooltip("part:N", title="part"),
-            alt.Tooltip("value:Q", title=name),
-        ],
     )

@@ -117,14 +117,7 @@ def _marks(
     joined = [{"name": line, "from": float(a), "to": float(b)} for line, a, b in spans.itertuples() if a < b]
     joins = panels.decoration(joined or [{"name": here["name"].iloc[0], "from": float(axis.low), "to": float(axis.low)}])
     base = alt.Chart().transform_filter(panels.only(panel))
-    tooltip = [
-        alt.Tooltip("name:N", title=panel),
-        alt.Tooltip("series:N", title="by"),
-        alt.Tooltip("value:Q", title=name),
-        alt.Tooltip("low:Q", title="from"),
-        alt.Tooltip("high:Q", title="to"),
-    ]
-    said = panels.mark("dumbbell", name, "panel", "name", "series")
+    said = panels.mark("dumbbell", name, "panel", "name", "series", more=panels.BAND)
     return [
         joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(
             x=alt.X("from:Q", scale=scale, title=axis_title), x2=alt.X2("to:Q"), y=y
@@ -139,6 +132,5 @@ def _marks(
             shape=alt.Shape("series:N", scale=style(series, 2), legend=above, title=None),
             **panels.hollow(data, "series:N", style(series, 0)),
             size=alt.condition(first, alt.value(FIRST), alt.value(LATER)),
-            tooltip=tooltip,
         ),
     ]

@@ -68,7 +68,6 @@ def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int, most: 
             y2=alt.Y2("top:Q"),
             color=alt.Color("part:N", **encoded),
             stroke=alt.Stroke("part:N", **encoded),
-            tooltip=[alt.Tooltip("name:N"), alt.Tooltip("part:N"), alt.Tooltip("value:Q", title=title)],
         )
         texts, misses = _decorations(here, whole / most, x, y)
         charts.append(panels.layers(boxes, texts, misses, title=panel, width=whole, height=ROW * levels))

@@ -43,7 +43,7 @@ def heat_map(
     Words of one meaning differ by their `letters`. A panel then has only its own rows. Raises TramplabError for another word, and
     for two of one meaning without letters.
 
-    link: the column with the id on the page that a cell leads to, "" where it leads nowhere; book.js makes the links.
+    link: the column with the id on the page that a cell leads to, "" where it leads nowhere.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -52,7 +52,7 @@ def heat_map(
         name = panels.title(frame, value)
         if link:
             require_columns(frame, [link])
-            data["leads"] = frame[link].tolist()
+            data["leads"] = [name and f"#{name}" for name in frame[link]]
         return panels.drawing(
             data, look.role, lambda whole, narrow: _layout(data, look, name, whole, narrow, 1 if narrow else abreast)
         )
@@ -159,6 +159,7 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
             axis=panels.named({row: row_lines[row] for row in rows}, True, **panels.side(labelled, labels_width)),
         )
         marks = _cells(look, data, name, x, y, whole).transform_filter(panels.only(panel))
+        marks = marks.encode(href="leads:N") if "leads" in data else marks
         texts = _texts(look, data[data["panel"] == panel], rows, columns, x, y)
         title = panel if look.words else alt.Title(panel, subtitle=name)
         charts.append(
@@ -179,11 +180,6 @@ def _cells(look: _Numbers | _Words, data: pd.DataFrame, name: str, x: alt.X, y: 
             y=y,
             color=look.color(whole),
             **faint,
-            tooltip=[
-                alt.Tooltip("row:N", title="row"),
-                alt.Tooltip("column:N", title="column"),
-                alt.Tooltip("value:N" if look.words else "value:Q", title=name),
-            ],
         )
     )
 

@@ -88,7 +88,7 @@ def _layout(
         labelled = panels.side(position % columns == 0 or not shared, ticks)
         axis = alt.Axis(values=y.ticks(), grid=True, labelExpr=PLAIN, **labelled)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=axis)
-        drawn = marks(data, across, up, panel, "point", titles[1], alt.Tooltip("over:Q", title=titles[0]), size=42)
+        drawn = marks(data, across, up, panel, "point", titles[1], "over", size=42)
         parts = *drawn, *end_labels(here, labels, across, up, y, plot, height)
         title = alt.Title(panel, subtitle=titles[1])
         charts.append(panels.layers(*parts, width=plot, height=height, title=title))

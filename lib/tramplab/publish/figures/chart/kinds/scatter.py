@@ -96,7 +96,7 @@ def _marks(
     base = alt.Chart().transform_filter(panels.only(panel)).encode(x=x)
     colour = alt.Color("series:N", scale=style(names, 0), legend=above, title=None)
     bands = base.mark_rule(strokeWidth=1.5, opacity=0.55, aria=False)
-    said = panels.mark("pair", titles[1], "panel", "series", "name", "against")
+    said = panels.mark("pair", titles[1], "panel", "series", "name", "against", more=panels.BAND)
     points = base.mark_point(filled=True, opacity=1, size=38, **said)
     return [
         bands.encode(y=alt.Y("low:Q", scale=scale, title=None), y2=alt.Y2("high:Q"), color=colour),
@@ -105,13 +105,5 @@ def _marks(
             color=colour,
             shape=alt.Shape("series:N", scale=style(names, 2), legend=above, title=None),
             **panels.hollow(data, "series:N", style(names, 0)),
-            tooltip=[
-                alt.Tooltip("name:N", title=panel),
-                alt.Tooltip("series:N", title="series"),
-                alt.Tooltip("against:Q", title=titles[0]),
-                alt.Tooltip("value:Q", title=titles[1]),
-                alt.Tooltip("low:Q", title="from"),
-                alt.Tooltip("high:Q", title="to"),
-            ],
         ),
     ]

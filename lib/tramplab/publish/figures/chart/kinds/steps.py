@@ -87,10 +87,9 @@ def _layout(
         across = alt.X("over:Q", scale=x.scale(padding=EDGE), title=None, axis=axis)
         side = panels.side(position % columns == 0, ticks)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=alt.Axis(grid=True, labelExpr=PLAIN, **side))
-        at = alt.Tooltip("stage:N", title="at")
         parts = [
             *_rule(begins.get(panel), len(stages), rule, across, y),
-            *marks(data, across, up, panel, "stage", title, at, size=30, interpolate="step-after"),
+            *marks(data, across, up, panel, "stage", title, "stage", size=30, interpolate="step-after"),
             _numbers(here, across, up, height / (y.high - y.low)),
             *end_labels(here, labels, across, up, y, plot, height),
         ]

@@ -188,11 +188,6 @@ def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
             **{f"{along}2": "next:Q"},
             color=alt.Color("means:N", scale=scale, legend=None),
             **panels.hollow(data, "means:N", scale),
-            tooltip=[
-                alt.Tooltip("step:N", title="step"),
-                alt.Tooltip("lane:N", title="of"),
-                alt.Tooltip("value:N", title=name),
-            ],
         )
     )
 

@@ -16,6 +16,7 @@ ROW = 22  # pixels: one bar with its gap
 LABEL = 18  # characters of a step's name in one line, where its words allow
 LEAST = 90  # pixels: the narrowest panel worth reading
 COLOURS = {"total": TOTAL, "rise": RISE, "fall": FALL}
+SO_FAR = "' (sum so far: ' + datum.after + ')'"  # what is said of a bar besides its own number
 
 
 def waterfall(
@@ -80,18 +81,13 @@ def _steps(data: pd.DataFrame, name: str, y: alt.Y, axis_title: str | None) -> a
     colour = alt.Color("kind:N", scale=scale, legend=None)
     return (
         alt.Chart()
-        .mark_bar(height=ROW - 8, **panels.mark("step", name, "panel", "step"))
+        .mark_bar(height=ROW - 8, **panels.mark("step", name, "panel", "step", more=SO_FAR))
         .encode(
             x=alt.X("before:Q", title=axis_title),
             x2=alt.X2("after:Q"),
             y=y,
             color=colour,
             **panels.hollow(data, "kind:N", scale),
-            tooltip=[
-                alt.Tooltip("step:N", title="step"),
-                alt.Tooltip("value:Q", title=name),
-                alt.Tooltip("after:Q", title="sum so far"),
-            ],
         )
     )
 
