@@ -126,7 +126,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def body(frame: pd.DataFrame) -> Body:
     """The site of one ISA in one release: a line per state with bytes and instructions, and what is written marked."""
-    said = (_across(frame, "bytes") + "\n" + _across(frame, "text")).fillna("").droplevel(["isa", "release"])
+    said = (_across(frame, "bytes") + " " + _across(frame, "text")).fillna("").droplevel(["isa", "release"])
     changed = _across(frame, "changed").fillna(False).droplevel(["isa", "release"]).to_numpy(bool)
     label = f"The patch site of a function on {isa_name(frame['isa'].iloc[0])}"
     return Grid(said.rename_axis("state").reset_index().rename_axis(columns=None), label, code=True, marked=changed)

@@ -142,7 +142,7 @@ def configuration() -> dict:
             anchor="start",
             frame="group",
         ),
-        "legend": alt.LegendConfig(labelColor="currentColor", labelFontSize=FONT, symbolType="square"),
+        "legend": alt.LegendConfig(labelColor="currentColor", labelFontSize=FONT, symbolType="square", columnPadding=16),
         "text": alt.MarkConfig(color="currentColor", fontSize=FONT),
         "view": alt.ViewConfig(stroke=None),
     }

@@ -11,7 +11,7 @@ from ..series import legend
 from ..text import width
 from ..theme import FONT, INK, colour
 
-ROW = 18  # pixels: one level of functions
+ROW = 17  # pixels: one level of functions
 MARGIN = 12  # pixels: half a triangle or half a label at the end of the axis, on each side
 GROUND = 0.4  # of a box; its edge has the whole colour, and the text on it that of the page
 
