@@ -50,7 +50,7 @@ def made(pages: dict) -> str:
     """The index as JSON of the pages' sections: name of a page -> [Section of book_search]."""
     every = [(page, section) for page, found in pages.items() for section in found]
     lengths = [len(section.text) for _, section in every]
-    mean = sum(lengths) / max(1, len(lengths))
+    mean = max(1, sum(lengths) / max(1, len(lengths)))
     titles = Counter(section.title for _, section in every)
     hits: dict[str, list[int]] = defaultdict(list)
     last: dict[str, int] = {}

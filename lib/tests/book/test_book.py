@@ -44,9 +44,10 @@ def test_a_chart_that_is_not_there_once_is_reported(browser, site, tmp_path):
     path = tmp_path / "site" / f"{page}.html"
     whole = path.read_text("utf-8")
     ((expected, _), *others) = visit(browser, bases_of(tmp_path), page).charts
-    path.write_text(re.sub(r'(<path aria-label="[^"]*" role="graphics-symbol") aria-roledescription="\w+"', r"\1", whole, count=1))
+    less = re.sub(r'(<path aria-label="[^"]*" role="graphics-symbol") aria-roledescription="\w+"', r"\1", whole, count=1)
+    path.write_text(less, "utf-8")
     assert visit(browser, bases_of(tmp_path), page).problems() == [f"chart with {expected - 1} marks of {expected}"]
-    path.write_text(whole.replace('class="tl-narrow"', 'class="tl-both"'))
+    path.write_text(whole.replace('class="tl-narrow"', 'class="tl-both"'), "utf-8")
     assert visit(browser, bases_of(tmp_path), page).problems() == [f"chart with 0 marks of {n}" for n in (expected, *dict(others))]
 
 

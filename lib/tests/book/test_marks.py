@@ -7,6 +7,8 @@ from support.plugins.browser import PHONE, SCREENS, visit
 PAGE, CHART = "book/anatomy", ".tl-chart svg:visible"
 TIP = "[(tip => tip.hidden ? null : tip.innerText)(document.querySelector('.tl-tip')), document.activeElement.ariaLabel]"
 PLACE = "(({ left, right, top }) => [left, right, top])(document.querySelector('.tl-tip').getBoundingClientRect())"
+#: What follows a scroll comes before the second frame.
+SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 STOPS = "[...document.querySelectorAll('.tl-chart svg')].map((svg) => svg.querySelectorAll('[tabindex=\"0\"]').length)"
 
 
@@ -24,6 +26,7 @@ def test_a_mark_says_what_it_is(browser, bases, size, scheme):
         marks = tab.query_selector_all(CHART)[0].query_selector_all('[aria-roledescription="function"]')
         mark = next(one for one in marks if one.bounding_box()["width"] < 10)
         mark.scroll_into_view_if_needed()
+        tab.evaluate(SETTLED)
         box, said = mark.bounding_box(), mark.get_attribute("aria-label")
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         point = tab.mouse.click if size is PHONE else tab.mouse.move

@@ -20,6 +20,8 @@ _USUAL = {
     ("stroke-miterlimit", "10"),  # with which the boxes that a browser computes are far larger than what is seen
     ("version", "1.1"),
 }
+#: As wide as what the picture was laid out with, where a reader has one of them.
+FONTS = "Arial, Helvetica, Liberation Sans, sans-serif"
 _ROLE = "aria-roledescription"
 _LONG = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _NOWHERE = "translate(0,0)"
@@ -30,7 +32,7 @@ def inline(svg: str) -> str:
     ET.register_namespace("", SPACE)
     root = ET.fromstring(svg)
     _reduce(root)
-    root.set("font-family", "sans-serif")
+    root.set("font-family", FONTS)
     return ET.tostring(root, encoding="unicode")
 
 

@@ -56,7 +56,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
 
     >>> from ...studies.method import counting
     >>> print(show(counting, "fig-counting").text.splitlines()[0])
-    How often does each instruction run?
+    Every pass counts: 10 instructions execute 18 times on arm64
 
     Raises TramplabError, with near matches, if the study declares no such figure.
     """

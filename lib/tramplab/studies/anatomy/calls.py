@@ -82,7 +82,7 @@ def _hyphened(mechanism: str) -> str:
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with the title of their panel, and parts in the order of the legend."""
     ranked = frame.assign(rank=frame["part"].map(PARTS.index))
-    titles = frame["mechanism"] + ": +" + frame["added"].astype(str)
+    titles = frame["mechanism"] + ": +" + frame["added"].astype(str) + " instructions"
     return ranked.assign(panel=titles).sort_values("rank", kind="stable")
 
 

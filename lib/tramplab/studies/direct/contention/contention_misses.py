@@ -179,7 +179,9 @@ FIGURES = (
     Figure(
         "fig-contention-misses",
         "When is there no node?",
-        chart=lambda frame: lines("percent", over="CPUs", series="line", log="x")(_drawn(frame)),
+        chart=lambda frame: lines("percent without a node", over="CPUs", series="line", log="x")(
+            _drawn(frame).rename(columns={"percent": "percent without a node"})
+        ),
         table=table,
         answer=_missed_answer,
         alt="A panel per ISA: percent of takes that got no node, against the number of CPUs. With calls two deep and a task "

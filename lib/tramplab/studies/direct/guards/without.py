@@ -168,12 +168,17 @@ def runs_without_task_or_rcu(frame: pd.DataFrame | None = None) -> Verdict:
     return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with columns that say what is missing."""
+    return named(frame).assign(missing="no " + frame["missing"])
+
+
 FIGURES = (
     Figure(
         "fig-without",
         f"Which hooks work without a task, and without RCU? ({releases.LATEST})",
         rows=newest,
-        chart=lambda frame: heat_map("outcome", rows="hook", columns="missing", meanings=MEANINGS)(named(frame)),
+        chart=lambda frame: heat_map("outcome", rows="hook", columns="missing", meanings=MEANINGS)(drawn(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA: for each hook, and for RCU and the task, a colour that says whether without it the callback is "

@@ -250,16 +250,16 @@ def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-functions" (that go), "-ftrace",
-    "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe", "-kprobe" (bytes); "-fields" (of a
-    task or CPU, that go)."""
+    """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-left-share" (with them),
+    "-functions" (that go), "-ftrace", "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe",
+    "-kprobe" (bytes); "-fields" (of a task or CPU, that go)."""
     values: dict[str, object] = {}
     data = fields()
     names = {FTRACE: "ftrace", INSTRUCTION_: "instruction", EXCEPTION: "exception", PROBE: "probe"}
     for isa in dict.fromkeys(frame["isa"]):
         image = kernel(isa).image
         part, whole = gone(frame, isa)
-        values |= {f"{isa}-gone": part, f"{isa}-all": whole}
+        values |= {f"{isa}-gone": part, f"{isa}-all": whole, f"{isa}-left-share": round(1 - part / _bytes(frame, isa, *PARTS), 3)}
         values[f"{isa}-functions"] = int(((frame["isa"] == isa) & (frame["part"] == KRETPROBE)).sum())
         values |= {f"{isa}-{called}": _bytes(frame, isa, of) for of, called in names.items()}
         values |= {f"{isa}-{called}": image.struct(s).size for s, called in _STRUCTS.items()}

@@ -10,7 +10,7 @@ import pandas as pd
 from ....emulate.counting.counts import COMPONENTS
 from ....ftrace import releases
 from ....publish.claims.verdict import Verdict, judges
-from ....publish.figures.chart import state_strip
+from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name, listed
 from ...memo import once
@@ -138,6 +138,8 @@ def strip(frame: pd.DataFrame) -> pd.DataFrame:
             played = part[part["sequence"] == sequence]
             for lane, column in (("site", "target"), ("calls", "calls")):
                 states = tuple(_in_words(state) for state in played[column])
+                if sequence == "guarded stays":  # only a guard is to call its callback
+                    states = tuple(UNGUARDED if state == "lab_callback" else state for state in states)
                 lanes.setdefault((lane, states), []).append(kind)
         steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
         for (lane, states), kinds in sorted(lanes.items(), key=lambda item: list(_JOINING.values()).index(item[1][0])):
@@ -146,6 +148,8 @@ def strip(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
+#: The callback of an ops that asked for a guard is called without it.
+UNGUARDED = "lab_callback, unguarded"
 #: Sequences in which another ops joins a first one and leaves: what their lane is called.
 _JOINING = {"plain": "both plain", "guarded leaves": "other guarded", "guarded stays": "first guarded"}
 
@@ -188,7 +192,7 @@ FIGURES = (
         "fig-switching",
         f"Where does a call go while ops come and go? ({releases.LATEST})",
         rows=newest,
-        chart=lambda frame: state_strip()(merged(strip(frame))),
+        chart=lambda frame: state_strip(meanings={UNGUARDED: theme.WRONG})(merged(strip(frame))),
         table=table,
         answer=answer,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from "

@@ -15,7 +15,7 @@ from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..text import fit, widest, wrap
-from ..theme import CHANGED, CHARACTER, INK, LINE, MEANINGS, PLAIN
+from ..theme import CHANGED, CHARACTER, HOLLOW, INK, LINE, MEANINGS, PLAIN
 
 BLOCK = 22  # pixels: the least height of a block
 NAME = 14  # characters of a name at the side in one line, where its words allow
@@ -34,8 +34,9 @@ def state_strip(
 
     Every row is one mark; equal states that follow each other look like one block, with one label. Steps run to the right, on a
     phone downwards, with only as many lanes side by side as have room for their labels. Where a block is too narrow for its label
-    all the same it has a letter, explained below. meanings: what each state means, one of theme.MEANINGS; without, a block
-    stands out where a step has changed the state of its lane. Raises TramplabError if there are more steps than fit.
+    all the same it has a letter, explained below. meanings: what states mean, each one of theme.MEANINGS, the others nothing;
+    without, a block stands out where a step has changed the state of its lane. Raises TramplabError if there are more steps than
+    fit.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -49,7 +50,8 @@ def state_strip(
         data["last"] = [key in ends for key in data[["panel", "lane", "next"]].itertuples(index=False, name=None)]
         changed = {(run.panel, run.lane, run.at) for run in runs if run.changed}
         begun = [key in changed for key in data[["panel", "lane", "at"]].itertuples(index=False, name=None)]
-        data["means"] = data["value"].map(meanings) if meanings else pd.Series(begun).map({True: CHANGED, False: PLAIN})
+        changes = pd.Series(begun).map({True: CHANGED, False: PLAIN})
+        data["means"] = [meanings.get(state, PLAIN) for state in data["value"]] if meanings else changes
         name = panels.title(frame, state)
         return panels.drawing(data, "state", lambda whole, narrow: _layout(data, runs, name, whole, narrow))
 
@@ -154,6 +156,9 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
     along, across = ("y", "x") if narrow else ("x", "y")
     channel = {"x": alt.X, "y": alt.Y}
     step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
+    keys = data[["panel", "lane", "at"]].itertuples(index=False, name=None)
+    hollow = data["hollow"] if "hollow" in data else [False] * len(data)
+    looks: _Looks = dict(zip(keys, zip(data["means"], hollow, strict=True), strict=True))
     charts = []
     for panel in panels.order(data["panel"]):
         there = panels.order(data["lane"][data["panel"] == panel])
@@ -172,13 +177,15 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
             columns, rows = (len(here), len(steps)) if narrow else (len(steps), len(here))
             title = panel if not first else f"{panel}, continued"
             size = {"width": grid.wide * columns, "height": high * rows}
-            charts.append(panels.layers(marks, _texts(own).encode(**where), title=title, **size))
+            outlines = [one.encode(**where) for one in _outlines([run for run, *_ in own], looks, along)]
+            charts.append(panels.layers(marks, *outlines, _texts(own, looks).encode(**where), title=title, **size))
     return panels.spec([*charts, *panels.key(grid.letters, grid.wide * (grid.together if narrow else len(steps)))], 1)
 
 
 def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
     """A block for every row of the frame; the last of a run leaves a gap, the others reach under the next one."""
     gap: dict[str, Any] = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
+    faint = {"fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1))} if "hollow" in data else {}
     shown = panels.order(data["means"])
     scale = alt.Scale(domain=shown, range=[MEANINGS[meaning][0] for meaning in shown])
     return (
@@ -187,9 +194,26 @@ def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
         .encode(
             **{f"{along}2": "next:Q"},
             color=alt.Color("means:N", scale=scale, legend=None),
-            **panels.hollow(data, "means:N", scale),
+            **faint,
         )
     )
+
+
+#: Panel, lane and step of a block -> what it means, and whether it is of what no kernel has.
+_Looks = dict[tuple[str, str, int], tuple[str, bool]]
+
+
+def _outlines(runs: list[_Run], looks: _Looks, along: str) -> list[alt.Chart]:
+    """One outline around each run of what no kernel has."""
+    lines = []
+    for run in runs:
+        means, hollow = looks[run.panel, run.lane, run.at]
+        if hollow:
+            lines.append({"lane": run.lane, "at": run.at, "next": run.next, "ground": MEANINGS[means][0]})
+    if not lines:
+        return []
+    shape = panels.decoration(lines).mark_rect(fill=None, strokeWidth=1.5, aria=False, **{f"{along}2Offset": -2})
+    return [shape.encode(**{f"{along}2": "next:Q"}, stroke=alt.Stroke("ground:N", scale=None))]
 
 
 def _placed(run: _Run, label: list[str], wide: int, narrow: bool) -> tuple[_Run, list[str], int]:
@@ -201,12 +225,14 @@ def _placed(run: _Run, label: list[str], wide: int, narrow: bool) -> tuple[_Run,
     return run, label, run.next - run.at
 
 
-def _texts(labels: list[tuple[_Run, list[str], int]]) -> alt.Chart:
+def _texts(labels: list[tuple[_Run, list[str], int]], looks: _Looks) -> alt.Chart:
     """The label of every run, in the middle of the blocks that it is over."""
-    records = [
-        {"lane": run.lane, "at": run.at + blocks / 2, "label": line, "dy": LINE * (i - (len(lines) - 1) / 2)}
-        for run, lines, blocks in labels
-        for i, line in enumerate(lines)
-    ]
-    texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), color=INK, aria=False)
-    return texts.encode(text=alt.Text("label:N"))
+    records = []
+    for run, lines, blocks in labels:
+        means, hollow = looks[run.panel, run.lane, run.at]
+        for i, line in enumerate(lines):
+            ink = INK if hollow else MEANINGS[means][1]
+            place = {"lane": run.lane, "at": run.at + blocks / 2, "dy": LINE * (i - (len(lines) - 1) / 2)}
+            records.append({**place, "label": line, "ink": ink})
+    texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), aria=False)
+    return texts.encode(text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))
