@@ -136,7 +136,8 @@ def test_words_that_nothing_has_all_of_and_beginnings_of_words_are_found(browser
 
     found: dict[str, list] = {}
     visit(browser, bases["file"], "search", look=look)
-    assert found["freelist nosuchword"] and found["freelist nosuchword"][0][0] == "book/direct-contention" == found["freel"][0][0]
+    for query in ("freelist nosuchword", "freel"):
+        assert "book/direct-contention" in [page for page, *_ in found[query][:3]]
     assert found["_mode"] and found["nosuchword"] == found["the"] == []
     places = [page for page, *_ in found["objpool"]]
     assert len(places) - places[::-1].index("book/direct-contention") <= places.index("book/references"), "lists come last"
