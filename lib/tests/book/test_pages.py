@@ -59,6 +59,9 @@ COVERED = """() => {
 }"""
 
 
+TALLEST = "Math.max(0, ...[...document.querySelectorAll('.tl-chart svg')].map((svg) => svg.getBoundingClientRect().height))"
+
+
 @pytest.mark.parametrize(("page", "way"), OPENED)
 def test_page(browser, bases, site, page, way):
     def look(tab):
@@ -78,6 +81,8 @@ def test_page(browser, bases, site, page, way):
         found["screens"] = screens(tab)
         turned(tab, PHONE if size is DESKTOP else DESKTOP)
         found["overflow"] = overflow(tab)
+        if size is DESKTOP:
+            found["tallest"] = tab.evaluate(TALLEST)
         found["screens"] = found["screens"] if size is DESKTOP else screens(tab)
 
     transport, size, scheme = WAYS[way]
@@ -91,6 +96,7 @@ def test_page(browser, bases, site, page, way):
         assert cite.LAB in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     assert found["screens"] <= MOST_SCREENS.get(page, 12), "a page is split, or what is long is folded"
+    assert found.get("tallest", 0) <= 1.5 * PHONE[1], "a chart is taller than a screen and a half of a phone"
     assert found["covered"] == [], "what an address names is under the header"
     assert len(set(found["ids"])) == len(found["ids"])
     assert bool(seen.charts) == ("text" in found) == drawn

@@ -46,17 +46,17 @@ def test_releases_of_one_mechanism_are_alike(found):
     assert (probes.groupby(["isa", "feature"])["outcome"].nunique() == 1).all()
 
 
-def test_the_chart_has_the_newest_of_each_kind(found):
-    """x86-64 and riscv64 moved their kretprobes to return hooks; arm64 had neither of the two on them."""
+def test_the_chart_has_a_kretprobe_an_fprobe_and_fexit_of_the_newest_release(found):
     shown = features.drawn(found)
-    kinds = {isa: list(dict.fromkeys(part["shown"])) for isa, part in shown.groupby("isa", sort=False)}
-    hooked = [features.HOOKS, "fprobe, rethook"]
-    assert kinds == {isa: [one for one in features.SHOWN if isa != "arm64" or one not in hooked] for isa in ISAS}
-    kretprobes = shown[shown["mechanism"] == KRETPROBE].groupby(["isa", "shown"])["release"].unique().map(list)
-    assert kretprobes["x86_64", features.OWN] == ["v5.17"] and kretprobes["riscv64", features.OWN] == ["v6.1"]
-    for isa in ISAS:
-        assert kretprobes[isa, features.OWN if isa == "arm64" else features.HOOKS] == [LATEST]
-    assert len(shown) == len(FEATURES) * (6 + 4 + 6)
+    newest = found[found["release"] == LATEST].set_index(["isa", "mechanism", "feature"])
+    told = {(r.isa, r.step, r.lane): r.state for r in shown.itertuples()}
+    for (panel, column, feature), state in told.items():
+        mechanism = next(m for m, name in features.SHOWN.items() if name == column)
+        for isa in panel.replace("x86-64", "x86_64").split(", "):
+            assert newest["outcome"][isa, mechanism, feature] == state
+    panels = {panel for panel, *_ in told}
+    assert sorted(isa for panel in panels for isa in panel.split(", ")) == ["arm64", "riscv64", "x86-64"]
+    assert len(told) == len(panels) * len(features.SHOWN) * len(FEATURES)
 
 
 def test_answers_follow_from_the_rows(found):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -17,15 +16,14 @@ from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ...returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
 from ..memo import once
-from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
+from ..shared.merged_panels import merged
+from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, builds
 
 NAME = "return_features"
 TITLE = "What a probe on function returns can tell and do"
 MEANINGS = {YES: theme.RIGHT, PART: theme.ONE, NO: theme.PLAIN, REFUSED: theme.NOTHING, HARMS: theme.WRONG}
-#: Where a kretprobe keeps what its calls take, as the chart tells them apart.
-OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
-#: The chart's columns, in order; of each the newest kernel that has it.
-SHOWN = (OWN, HOOKS, RETHOOK, FGRAPH, FPROBE, FEXIT)
+#: The chart's columns, in order, in the newest release; the table's rows have the others.
+SHOWN = {KRETPROBE: "kretprobe", FPROBE: "fprobe", FEXIT: "fexit"}
 #: The mechanisms that the page's table compares.
 COMPARED = (KRETPROBE, FPROBE)
 
@@ -39,25 +37,19 @@ def _kernel(isa: str, release: str) -> Kernel:
 def rows() -> pd.DataFrame:
     """One row per ISA, mechanism with its release, and feature.
 
-    Columns: isa, mechanism, name (with its release), release, shown (of SHOWN), feature, outcome (OUTCOMES of
+    Columns: isa, mechanism, name (with its release), release, feature, outcome (OUTCOMES of
     returns/features), said (why, "" where that says all), number (the one that decided, missing where none did).
     """
     records = []
     for isa in ISAS:
         for build in builds(isa):
             stage = Stage(_kernel(isa, build.release), build.request())
-            head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release, "shown": _shown(build)}
+            head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release}
             for feature in FEATURES.values():
                 cell = feature.run(stage)
                 records.append({**head, "feature": feature.name, "outcome": cell.outcome, "said": cell.said, "number": cell.number})
     frame = pd.DataFrame(records)
     return frame.astype({"number": "Int64"})
-
-
-def _shown(build: Build) -> str:
-    if build.mechanism != KRETPROBE:
-        return build.mechanism
-    return HOOKS if kretprobes_on_return_hooks(_kernel(build.isa, build.release).features) else OWN
 
 
 @once
@@ -76,15 +68,11 @@ def newest(frame: pd.DataFrame, mechanism: str) -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the newest kernel for each column of the chart, in its order."""
-    place = {name: n for n, name in enumerate(SHOWN)}
-    kept = frame.drop_duplicates(["isa", "shown", "feature"], keep="last")
-    columns = kept["shown"].map(place)
-    return kept.assign(column=columns).sort_values("column", kind="stable").sort_values("isa", key=_in_order, kind="stable")
-
-
-def _in_order(isas: pd.Series) -> pd.Series:
-    return isas.map({isa: n for n, isa in enumerate(ISAS)})
+    """The rows of each column of the chart; ISAs that are alike are one panel. Columns: isa, step (one of SHOWN), lane (the
+    feature), state (the outcome)."""
+    kept = pd.concat([newest(frame, mechanism).assign(step=name) for mechanism, name in SHOWN.items()])
+    ordered = pd.concat([kept[kept["isa"] == isa] for isa in ISAS])
+    return merged(ordered.assign(isa=ordered["isa"].map(isa_name)).rename(columns={"feature": "lane", "outcome": "state"}))
 
 
 def compared(frame: pd.DataFrame) -> pd.DataFrame:
@@ -226,12 +214,12 @@ FIGURES = (
     Figure(
         "fig-return-features",
         "What can each tell and do?",
-        chart=lambda frame: heat_map("outcome", "feature", "shown", meanings=MEANINGS)(drawn(frame)),
+        chart=lambda frame: heat_map("state", "lane", "step", meanings=MEANINGS)(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a row per feature and a column per mechanism. Both kinds of kretprobes are alike; the graph "
-        "tracer and an fprobe on it are in most rows. A hooked function above one that was left without a return goes "
-        "astray with all but BPF's fexit, which alone tells arguments at the return. The table has the reasons.",
+        alt="A panel for ISAs that are alike: a row per feature and a column for the kretprobe, the fprobe and fexit of the newest "
+        "release. A hooked function above one that was left without a return goes astray with all but fexit, which alone tells "
+        "arguments at the return. The table has the reasons.",
         limits="Emulated calls whose handlers write down what they see, no timing; one probe, on one CPU, with the pool that "
         "kernels make there. Refused: the code does it, and BPF's verifier lets no program ask for it. Not run: interrupts, and "
         "tasks that migrate. In the table counted, lost: calls that were not seen, with and without a counter of the probe's; "

@@ -288,7 +288,8 @@ FIGURES = (
         chart=lambda frame: state_strip(lane="what")(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with bands over the releases: how a kretprobe is entered, where its instances are, what its pool is "
+        tabs="isa",
+        alt="For each ISA bands over the releases: how a kretprobe is entered, where its instances are, what its pool is "
         "and how it returns; what sees returns for an fprobe, and whether there is fexit. Fprobes are on the graph tracer "
         "everywhere at the right; x86-64 has had them for longest. The table has each state with its releases.",
         limits="Facts of data/releases.yml with their sources, no run. sure: how well it is known since when; a dash: the ISA "

@@ -169,7 +169,8 @@ FIGURES = (
         chart=state_strip("step", "case", "place", meanings=MEANINGS),
         table=table,
         answer=answer,
-        alt="A panel per kernel with three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "
+        tabs="isa",
+        alt="For each kernel three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "
         "the function. The table has the instructions of each block.",
         limits=LIMITS,
     ),

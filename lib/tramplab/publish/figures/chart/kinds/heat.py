@@ -15,8 +15,9 @@ from ..text import fit, longest_piece, number, widest, width
 from ..theme import CHARACTER, HEAT, HOLLOW, INK, LINE, MEANINGS, ink
 
 ROW, WIDEST = 24, 76  # pixels: the height of a cell, and its width where there is room
-LETTER_ROW, LETTER_WIDEST = 20, 60  # the same for a letter
-ALONE = 30  # characters of a row's name in one line beside a single panel
+LETTER_ROW, LETTER_WIDEST = 20, 72  # the same for a letter
+ALONE, PHONE = 30, 22  # characters of a row's name in one line beside a single panel, and the most on a phone
+CELL = 36  # pixels of a cell on a phone that names of rows leave free
 ROW_LABELS = 18, 12  # characters of a row's name in one line, where its words allow; on a phone, or beside letters
 EDGE = 8  # pixels of a cell that its text leaves free
 KEY = 60  # pixels of an entry of the key beside its word: the ground, the letter, and the gap to the next
@@ -126,10 +127,11 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
     shown, columns = panels.order(data["panel"]), panels.order(data["column"])
     sides, shared = look.sides
-    room = ALONE if len(shown) == 1 and not narrow else look.side[narrow]
+    for_values = look.width + EDGE
+    spare = int((whole - CELL * len(columns)) // CHARACTER)  # of a phone's width, where a panel is alone in its line
+    room = min(max(spare, look.side[1]), PHONE) if narrow else ALONE if len(shown) == 1 else look.side[0]
     row_lines = {row: fit(row, room) for rows in sides.values() for row in rows}
     labels_width = widest(row_lines.values()) + 8
-    for_values = look.width + EDGE
     for_names = max(longest_piece(column) for column in columns) * CHARACTER + EDGE / 2
     free = whole - 5  # for the outlines at the edges
     beside = 0 if shared else labels_width  # of each panel; else only the first has labels
