@@ -140,7 +140,7 @@ def answer(frame: pd.DataFrame) -> str:
     loose = [str(isa) for isa in ways if ways[isa][NEAR] == ways[isa][FAR]]
     also = [str(isa) for isa in ways if isa != arm64 and str(isa) not in loose]
     saved = "has saved nothing" if not far["stores"].sum() else f"has stored {int(far['stores'].sum())} words"
-    same = f" So it is on {phrases.listed(also)}." if also else ""
+    same = f" The same holds on {phrases.listed(also)}." if also else ""
     never = f" On {phrases.listed(loose)} nothing that the layout allows is out of reach." if loose else ""
     return (
         f"On {arm64} a site calls the direct call's code itself where it reaches it; else it calls ftrace_caller, which leaves for "
