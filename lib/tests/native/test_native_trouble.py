@@ -149,11 +149,14 @@ def test_an_interrupt_ends_the_command_and_its_child(whole):
     command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
     with command:
         deadline, started = time.monotonic() + 120, set()
-        while time.monotonic() < deadline and not any(ticks(c) > 5 for c in started):  # until it is in its loop
-            time.sleep(0.02)
-            started = children(command.pid)[1]
-        (os.killpg if whole else os.kill)(command.pid, signal.SIGINT)
-        said = command.communicate(timeout=120)
+        try:
+            while time.monotonic() < deadline and not any(ticks(c) > 5 for c in started):  # until it is in its loop
+                time.sleep(0.02)
+                started = children(command.pid)[1]
+            (os.killpg if whole else os.kill)(command.pid, signal.SIGINT)
+            said = command.communicate(timeout=120)
+        finally:
+            command.kill()  # or its pipes are waited for as long as it runs
     assert command.returncode == 130 and said == ("", "tramplab: interrupted.\n")
     assert started and ended(started)
 
@@ -181,8 +184,12 @@ def test_no_child_outlives_its_parent(tmp_path):
 
 
 def ticks(process: int) -> int:
-    """How long a process has run, in the kernel's ticks."""
-    return int(Path(f"/proc/{process}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[11])
+    """How long a process has run, in the kernel's ticks; 0 for one that is no more."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text("utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(stat.rsplit(")", 1)[1].split()[11])
 
 
 # --- Bad input
