@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.abi import abi, abi_calls, abi_places, bpf_abi
+from support.abi.attached import attached
 from support.plugins.seeds import drawn, seeds
 
 PLACES = tuple(
@@ -24,13 +25,7 @@ PLACES = tuple(
 )
 CASES = [(place, hook) for place in PLACES for hook in bpf_abi.HOOKS]
 
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the programs attached, once for all states."""
-    place, hook = request.param
-    with bpf_abi.hooked(abi.lab(place), hook) as h:
-        yield h
+hooked = attached(bpf_abi.hooked, CASES)
 
 
 @drawn

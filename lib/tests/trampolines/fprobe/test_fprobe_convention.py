@@ -1,21 +1,15 @@
 """The calling convention with fprobes on every function, and what their handlers see, on return hooks and on the graph tracer."""
 
-import pytest
 from hypothesis import settings
 
-from support.abi import abi, fprobe_abi
+from support.abi import fprobe_abi
+from support.abi.attached import attached
 from support.plugins.seeds import drawn, seeds
 
 PLACES = (*fprobe_abi.ON_RETURN_HOOKS, *fprobe_abi.ON_GRAPH_TRACER)
 CASES = [(place, hook) for place in PLACES for hook in fprobe_abi.HOOKS]
 
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the fprobes attached, once for all states."""
-    place, hook = request.param
-    with fprobe_abi.hooked(abi.lab(place), hook) as h:
-        yield h
+hooked = attached(fprobe_abi.hooked, CASES)
 
 
 @drawn

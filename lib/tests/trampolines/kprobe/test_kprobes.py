@@ -4,7 +4,8 @@ what they are to others."""
 import pytest
 from hypothesis import settings
 
-from support.abi import abi, abi_places, kprobe_abi
+from support.abi import abi_places, kprobe_abi
+from support.abi.attached import attached
 from support.plugins.seeds import drawn, seeds
 from tramplab import Fprobe, GuestFault, Kernel, Kprobe, Ops, TramplabError
 from tramplab.ftrace.steps import Sync, Wait
@@ -24,13 +25,7 @@ PLACES = {
 }
 CASES = [(place, hook) for place, names in PLACES.items() for hook in names]
 
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the kprobes attached, once for all states."""
-    place, hook = request.param
-    with kprobe_abi.hooked(abi.lab(place), hook) as h:
-        yield h
+hooked = attached(kprobe_abi.hooked, CASES)
 
 
 @drawn

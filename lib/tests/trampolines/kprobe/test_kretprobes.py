@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from support.abi import abi, abi_places, kretprobe_abi
+from support.abi import abi_places, kretprobe_abi
+from support.abi.attached import attached
 from support.plugins.seeds import drawn, seeds
 from tramplab import Kernel, Kprobe, Kretprobe, TramplabError
 from tramplab.isa import ISAS
@@ -39,13 +40,7 @@ PLACES = {
 }
 CASES = [(place, hook) for place, names in PLACES.items() for hook in names]
 
-
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
-def hooked(request):
-    """A kernel with the kretprobes attached, once for all states."""
-    place, hook = request.param
-    with kretprobe_abi.hooked(abi.lab(place), hook) as h:
-        yield h
+hooked = attached(kretprobe_abi.hooked, CASES)
 
 
 @drawn

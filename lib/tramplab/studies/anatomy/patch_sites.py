@@ -148,10 +148,9 @@ def spans(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_release(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA, stretch of releases, state and instruction."""
-    long = spans(frame).melt(["isa", "releases"], [BOOTED, "one ops", "direct call"], "state", "text")
-    order = {key: n for n, key in enumerate(zip(spans(frame)["isa"], spans(frame)["releases"], strict=True))}
-    place = [order[key] for key in zip(long["isa"], long["releases"], strict=True)]
-    lines = long.assign(place=place).sort_values("place", kind="stable").drop(columns="place")
+    stretches = spans(frame).reset_index(names="place")
+    long = stretches.melt(["place", "isa", "releases"], [BOOTED, "one ops", "direct call"], "state", "text")
+    lines = long.sort_values("place", kind="stable").drop(columns="place")
     return lines.assign(text=lines["text"].str.split("; ")).explode("text")
 
 

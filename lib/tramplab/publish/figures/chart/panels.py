@@ -48,12 +48,17 @@ def tidy(frame: pd.DataFrame, value: str, **keys: Names) -> pd.DataFrame:
     return data.assign(value=frame[value]).reset_index(drop=True)
 
 
+def faint(data: pd.DataFrame) -> dict[str, Any]:
+    """The ground of marks, faint where they are of what no kernel has."""
+    return {"fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1))} if "hollow" in data else {}
+
+
 def hollow(data: pd.DataFrame, field: str, scale: alt.Scale) -> dict[str, Any]:
     """How marks of what no kernel has differ: an outline in the colour of their `field`, and a faint ground."""
     if "hollow" not in data:
         return {}
     return {
-        "fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1)),
+        **faint(data),
         "stroke": alt.Stroke(field, scale=scale, legend=None),
         "strokeWidth": alt.condition("datum.hollow", alt.value(1.5), alt.value(0)),
     }

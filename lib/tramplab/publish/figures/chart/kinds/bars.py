@@ -73,10 +73,10 @@ def _layout(data: pd.DataFrame, colours: alt.Scale, name: str, shared: bool, who
         axis_title = name if columns > 1 or position == len(bars) - 1 else None
         side = alt.Axis(**panels.side(position % columns == 0 or not labels_once, labels_width))
         one = _panel(data, panel, bars[panel], colours, name, axis_title, side, above)
-        here = totals[totals["panel"] == panel].rename(columns={"value": "total"})
+        here = totals[totals["panel"] == panel]
         records = [
             {"bar": bar, "total": max(total, 0), "label": label}
-            for bar, total, label in zip(here["bar"], here["total"].tolist(), here["label"], strict=True)
+            for bar, total, label in zip(here["bar"], here["value"].tolist(), here["label"], strict=True)
         ]
         y = alt.Y("bar:N", sort=bars[panel], scale=alt.Scale(domain=bars[panel]), title=None)
         texts = panels.decoration(records).mark_text(align="left", dx=4, aria=False)

@@ -12,7 +12,7 @@ from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..text import fit, longest_piece, number, widest, width
-from ..theme import CHARACTER, HEAT, HOLLOW, INK, LINE, MEANINGS, ink
+from ..theme import CHARACTER, HEAT, INK, LINE, MEANINGS, ink
 
 ROW, WIDEST = 24, 76  # pixels: the height of a cell, and its width where there is room
 LETTER_ROW, LETTER_WIDEST = 20, 72  # the same for a letter
@@ -174,7 +174,6 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
 
 def _cells(look: _Numbers | _Words, data: pd.DataFrame, name: str, x: alt.X, y: alt.Y, whole: int) -> alt.Chart:
     """A cell for every row of the frame."""
-    faint = {"fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1))} if "hollow" in data else {}
     line = {"stroke": "currentColor", "strokeOpacity": 0.3, "strokeWidth": 0.5} if look.words else {}  # some grounds are the page's
     return (
         alt.Chart()
@@ -183,7 +182,7 @@ def _cells(look: _Numbers | _Words, data: pd.DataFrame, name: str, x: alt.X, y: 
             x=x,
             y=y,
             color=look.color(whole),
-            **faint,
+            **panels.faint(data),
         )
     )
 
@@ -192,13 +191,13 @@ def _texts(
     look: _Numbers | _Words, here: pd.DataFrame, rows: list[str], columns: list[str], x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
     """The numbers or letters of one panel, a dash in an outline where there is none, and outlines of hollow cells."""
-    there = here.assign(hollow=here.get("hollow", False))
     cells = {
         (row, column): look.label(value, shade)
-        for row, column, value, shade in there[["row", "column", "value", "shade"]].itertuples(index=False, name=None)
+        for row, column, value, shade in here[["row", "column", "value", "shade"]].itertuples(index=False, name=None)
         if shade
     }
-    hollow = set(there.loc[there["hollow"], ["row", "column"]].itertuples(index=False, name=None))
+    faint = here[here["hollow"]] if "hollow" in here else here.iloc[:0]
+    hollow = set(faint[["row", "column"]].itertuples(index=False, name=None))
     records = [
         {"row": row, "column": column, "label": label["label"], "ink": INK if (row, column) in hollow else label["ink"]}
         for (row, column), label in cells.items()

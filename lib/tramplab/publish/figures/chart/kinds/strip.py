@@ -15,7 +15,7 @@ from .. import panels
 from ..drawing import Drawing
 from ..panels import Names
 from ..text import fit, widest, wrap
-from ..theme import CHANGED, CHARACTER, HOLLOW, INK, LINE, MEANINGS, PLAIN
+from ..theme import CHANGED, CHARACTER, INK, LINE, MEANINGS, PLAIN
 
 BLOCK = 22  # pixels: the least height of a block
 NAME = 14  # characters of a name at the side in one line, where its words allow
@@ -48,10 +48,9 @@ def state_strip(
         runs = _runs(data, accents=not meanings)
         ends = {(run.panel, run.lane, run.next) for run in runs}
         data["last"] = [key in ends for key in data[["panel", "lane", "next"]].itertuples(index=False, name=None)]
-        changed = {(run.panel, run.lane, run.at) for run in runs if run.changed}
-        begun = [key in changed for key in data[["panel", "lane", "at"]].itertuples(index=False, name=None)]
-        changes = pd.Series(begun).map({True: CHANGED, False: PLAIN})
-        data["means"] = [meanings.get(state, PLAIN) for state in data["value"]] if meanings else changes
+        changed = {(run.panel, run.lane, run.at) for run in runs if run.changed}  # none where states have meanings
+        blocks = data[["panel", "lane", "at", "value"]].itertuples(index=False, name=None)
+        data["means"] = [CHANGED if tuple(key) in changed else (meanings or {}).get(state, PLAIN) for *key, state in blocks]
         name = panels.title(frame, state)
         return panels.drawing(data, "state", lambda whole, narrow: _layout(data, runs, name, whole, narrow))
 
@@ -185,7 +184,6 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
 def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
     """A block for every row of the frame; the last of a run leaves a gap, the others reach under the next one."""
     gap: dict[str, Any] = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
-    faint = {"fillOpacity": alt.condition("datum.hollow", alt.value(HOLLOW), alt.value(1))} if "hollow" in data else {}
     shown = panels.order(data["means"])
     scale = alt.Scale(domain=shown, range=[MEANINGS[meaning][0] for meaning in shown])
     return (
@@ -194,7 +192,7 @@ def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
         .encode(
             **{f"{along}2": "next:Q"},
             color=alt.Color("means:N", scale=scale, legend=None),
-            **faint,
+            **panels.faint(data),
         )
     )
 
