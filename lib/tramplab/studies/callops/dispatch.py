@@ -177,7 +177,7 @@ def answer(frame: pd.DataFrame) -> str:
     elsewhere = "the same as with none elsewhere" if level else "more than with none elsewhere"
     items = [
         f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {elsewhere}.",
-        f"A call with two ops on the function it takes from {two}.",
+        f"With two ops on the function CALL_OPS takes a call from {two}.",
     ]
     for isa in ISAS:
         if isa not in had:

@@ -153,8 +153,8 @@ def answer(frame: pd.DataFrame) -> str:
     missed = phrases.listed(f"{n} on {isa}" for isa, n in wrong.items())
     return (
         f"Out of its site's reach a direct call costs more instructions: {phrases.listed(detours)}. "
-        f"Among them are {phrases.listed(f'{parts} on {phrases.listed(on)}' for parts, on in among.items())}. "
-        f"On {phrases.listed(none)} nothing is out of reach. To a function with an ops it adds "
+        f"The detour out of reach has {phrases.listed(f'{parts} on {phrases.listed(on)}' for parts, on in among.items())}. "
+        f"On {phrases.listed(none)} nothing is out of reach. To a function with an ops a direct call adds "
         f"{phrases.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
         f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}. "
         f"{timed(HOOKS[NEAR], 'a direct call in reach')}"

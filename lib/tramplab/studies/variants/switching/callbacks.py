@@ -112,7 +112,7 @@ def answer(frame: pd.DataFrame) -> str:
     same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
     every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
     further = f"From the third on, each callback adds the same number of instructions: {', '.join(straight)} ({releases.LATEST}). "
-    regs = f"With two of them, one that wants all registers adds {once}; "
+    regs = f"With two callbacks, one that wants all registers adds {once}; "
     regs += "both together add no more." if same else f"both add {every}."
     bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
     steps = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
