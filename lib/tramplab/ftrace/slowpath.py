@@ -80,6 +80,7 @@ class SlowPath:
             raise
         steps += table
         old = [*(s for a in agreed for s in a.frees), *old]
+        steps.append(Wait(Sync.RELEASE, "the ops is made before the list has it"))
         steps.append(word(self.image.address("ftrace_ops_list"), ops.address, "the ops joins the list"))
         for f in functions:
             self.records[f].add(ops, self._may_share(ops, f))
@@ -227,6 +228,7 @@ class SlowPath:
             steps.append(
                 word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on")
             )
+            steps.append(Wait(Sync.WMB, "the ops is visible before the function"))
             if not self.arch.stops_machine(self.features):
                 steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the ops before the function"))
             steps += self._patch_common(func, "the function that fits now")
@@ -254,7 +256,7 @@ class SlowPath:
         if self._literals.get(site.function, self.image.address("ftrace_nop_ops")) == ops:
             return []
         self._literals[site.function] = ops
-        return [word(site.literal, ops, f"{site.function}: {why}")]
+        return self.arch.write_word(site.literal, ops, f"{site.function}: {why}")
 
     def _literal_value(self, record: Record) -> tuple[int, str]:
         """The value of a callsite's word, and why it has that value."""
@@ -281,6 +283,7 @@ class SlowPath:
         steps: list[Step] = []
         if "ftrace_call_dest" in self.image.symbols:
             steps.append(word(self.image.address("ftrace_call_dest"), func, why))
+            steps.append(Wait(Sync.WMB, "the new pointer is visible before the ops that is passed on"))
             steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the new pointer"))
         for label in ("ftrace_call", "ftrace_regs_call"):
             if label in self.image.symbols:

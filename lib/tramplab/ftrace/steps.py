@@ -33,16 +33,27 @@ class Sync(Enum):
     def __init__(self, kernel: str, scope: Scope, promises: str) -> None:
         self.kernel, self.scope, self.promises = kernel, scope, promises
 
+    RELEASE = "rcu_assign_pointer", Scope.THIS_CPU, "makes its stores so far visible before the pointer"
+    WMB = "smp_wmb", Scope.THIS_CPU, "makes its stores so far visible before those that follow"
+    DSB_ISHST = "dsb ishst", Scope.THIS_CPU, "makes its stores so far visible before those that follow"
+    FENCE_WO = "fence w,o", Scope.THIS_CPU, "makes its stores so far visible before it asks other CPUs for anything"
     RCU_TASKS = "synchronize_rcu_tasks", Scope.EVERY_TASK, "has left every trampoline, preempted or not"
+    RCU_TASKS_RUDE = "synchronize_rcu_tasks_rude", Scope.EVERY_CPU, "has switched tasks once"
+    PERCPU_REF = "percpu_ref_kill", Scope.EVERY_TASK, "has given back the reference that it took"
     RCU = "synchronize_rcu", Scope.EVERY_CPU, "has left every section without preemption, and every reader"
     CALL_RCU_TASKS = "call_rcu_tasks", Scope.EVERY_TASK, "has left every trampoline; the caller does not wait for it"
     CALL_RCU = "call_rcu", Scope.EVERY_CPU, "has ended the reads it had begun; the caller does not wait for it"
     FTRACE_IPI = "ftrace_sync_ipi", Scope.EVERY_CPU, "reads memory as it was written before"
     TEXT_POKE = "text_poke_sync", Scope.EVERY_CPU, "executes text as it was written before"
+    KICK = "kick_all_cpus_sync", Scope.EVERY_CPU, "has taken an interrupt"
     IC_IVAU = "ic ivau; isb", Scope.THIS_CPU, "executes text as it was written before"
     STOP_MACHINE = "stop_machine", Scope.STOPPED, "executes nothing but the stopper"
     FENCE_I = "fence.i", Scope.EVERY_CPU, "goes on, and executes text as it was written before"
     FLUSH_ICACHE = "flush_icache_all", Scope.EVERY_CPU, "executes text as it was written before"
+
+
+#: Those that wait for nobody, and only order what this CPU stores.
+FENCES = frozenset({Sync.RELEASE, Sync.WMB, Sync.DSB_ISHST, Sync.FENCE_WO})
 
 
 @dataclass(frozen=True)

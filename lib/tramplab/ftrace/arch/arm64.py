@@ -6,7 +6,7 @@ from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
-from ..steps import INSTRUCTION, Step, Sync, Wait, text
+from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
@@ -37,6 +37,9 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
 _SIGNED = "-mbranch-protection=pac-ret"
 #: Traced functions begin with a BTI C (ARM64_BTI_KERNEL), in front of the pair that is patched.
 _PADS, _PAD_SIZE = "-mbranch-protection=bti", 4
+
+#: Text is written through an alias: a fixmap entry that is set for each write, with this barrier behind it (set_pte()).
+_MAPPED = Wait(Sync.DSB_ISHST, "the alias through which text is written is mapped")
 
 
 def config(features: FeatureTable) -> GuestConfig:
@@ -83,15 +86,25 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, 
     """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
     steps: list[Step] = []
     for s, data, why in changes:
-        steps.append(text(s.ip, data, f"{s.function}: {why}", INSTRUCTION))
+        steps += [_MAPPED, text(s.ip, data, f"{s.function}: {why}", INSTRUCTION)]
         steps.append(Wait(Sync.IC_IVAU, "the new instruction is visible; other CPUs pick it up in their own time"))
     return steps
+
+
+def write_word(address: int, value: int, why: str) -> list[Step]:
+    """Through the same alias as instructions, and with no barrier of its own (aarch64_insn_write_literal_u64())."""
+    return [_MAPPED, word(address, value, why)]
+
+
+def flush(why: str) -> list[Step]:
+    """flush_icache_range(), which also sends every CPU an interrupt."""
+    return [Wait(Sync.IC_IVAU, "the new code is visible"), Wait(Sync.KICK, why)]
 
 
 def patch_call(address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
     """Repoint the BL inside a trampoline."""
     new = text(address, BL.encode(address, target), why, INSTRUCTION)
-    return [new, Wait(Sync.IC_IVAU, "the new call is visible")]
+    return [_MAPPED, new, Wait(Sync.IC_IVAU, "the new call is visible")]
 
 
 def stops_machine(features: FeatureTable) -> bool:

@@ -48,6 +48,12 @@ class Arch(Protocol):
     def write_sites(self, changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
         """The steps that write such bytes to many sites: (site, bytes, why)."""
 
+    def write_word(self, address: int, value: int, why: str) -> list[Step]:
+        """The steps that store a word of data among the text."""
+
+    def flush(self, why: str) -> list[Step]:
+        """The steps after which every CPU finds code that was made at run time."""
+
     def patch_call(self, address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
         """The steps that repoint a call inside a trampoline; image: of a guest whose CPUs may meet them meanwhile."""
 

@@ -6,7 +6,7 @@ from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
-from ..steps import INSTRUCTION, Step, Sync, Wait, text
+from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
@@ -138,4 +138,14 @@ def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
             *steps,
             Wait(Sync.FENCE_I, "every hart refetches and continues"),
         ]
-    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart refetches")]
+    return [*steps, *flush("every hart refetches")]
+
+
+def flush(why: str) -> list[Step]:
+    """flush_icache_all(), with the fence that it has since v6.16 (ca358692de41)."""
+    return [Wait(Sync.FENCE_WO, "what was written is visible before harts are asked to refetch"), Wait(Sync.FLUSH_ICACHE, why)]
+
+
+def write_word(address: int, value: int, why: str) -> list[Step]:
+    """By patch_text_nosync(), which flushes the instruction caches whatever it has written."""
+    return [word(address, value, why), *flush("patch_text_nosync() flushes, though this is data")]

@@ -85,6 +85,16 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, 
     return steps
 
 
+def write_word(address: int, value: int, why: str) -> list[Step]:
+    """A store; those of a CPU are seen in order."""
+    return [word(address, value, why)]
+
+
+def flush(why: str) -> list[Step]:
+    """Nothing: a CPU that has never executed an address finds what memory holds (SDM volume 3, 9.1.3 is of text in use)."""
+    return []
+
+
 def patch_call(address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
     """Repoint the call inside a trampoline; image: of a guest whose CPUs may meet the breakpoint meanwhile."""
     return _under_breakpoints([(address, CALL.encode(address, target), "", why)], image)

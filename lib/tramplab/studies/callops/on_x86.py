@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...ftrace import releases
 from ...ftrace.ops import Registered
-from ...ftrace.steps import Step, Sync, Wait, Write
+from ...ftrace.steps import FENCES, Step, Sync, Wait, Write
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
@@ -90,7 +90,7 @@ def _changes(kernel: Kernel) -> list[dict[str, int]]:
 
 
 def _planned(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
-    waits = [s.sync for s in steps if isinstance(s, Wait)]
+    waits = [s.sync for s in steps if isinstance(s, Wait) and s.sync not in FENCES]
     tasks = waits.count(Sync.RCU_TASKS)
     text = sum(kernel.machine.is_text(s.address) for s in steps if isinstance(s, Write))
     return {"text": text, "cpus": len(waits) - tasks, "tasks": tasks}

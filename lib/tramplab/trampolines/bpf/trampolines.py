@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 
 from ...base.errors import TramplabError
+from ...ftrace import arch
 from ...ftrace.layout import fields
 from ...ftrace.meant import bpf_takes_registers_only
 from ...ftrace.ops import Agreed, Generated, Registered, Request
 from ...ftrace.releases import Features, history
 from ...ftrace.site import Site
-from ...ftrace.steps import Free, Step, block, text
+from ...ftrace.steps import Free, Step, Sync, Wait, block, text
 from ..arguments import sizes, words
 from ..direct import check_direct, registered
 from ..guest import Guest
@@ -84,11 +85,20 @@ class BpfTrampolines:
         names = (f"bpf_prog[{ops.index}.{n}]" if n else f"bpf_tramp_image[{ops.index}]" for n in range(len(blocks)))
         ops.structs = dict(zip(blocks, names, strict=True))
         made = text(base, data, f"the BPF trampoline of {site.function}")
-        return [*self._writes(blocks, counters), made]
+        flushed = arch.of(self._image.isa).flush("every CPU finds the trampoline")
+        return [*self._writes(blocks, counters), made, *flushed]
 
     def free(self, ops: Registered) -> list[Step]:
-        """All of its memory; what it holds does not matter any more."""
-        steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
+        """All of its memory, in the order of bpf_tramp_image_put(): a trampoline that calls the function is kept until every such
+        call has returned, however long the function sleeps, and then until nobody is in its last instructions."""
+        steps: list[Step] = [Wait(Sync.CALL_RCU_TASKS, "nobody is in the BPF trampoline")]
+        if ops.request.calls_function:
+            steps = [
+                Wait(Sync.CALL_RCU_TASKS, "nobody has yet to take the BPF trampoline's reference"),
+                Wait(Sync.PERCPU_REF, "the function has returned to the BPF trampoline"),
+                Wait(Sync.CALL_RCU_TASKS, "nobody is in the BPF trampoline's last instructions"),
+            ]
+        steps += [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
         steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
         return steps + [Free(self._guest.modules, made.address, "the BPF trampoline") for made in ops.generated]
 

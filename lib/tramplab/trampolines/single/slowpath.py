@@ -180,5 +180,5 @@ class SingleSlowPath(SharingSlowPath):
         if self._beside.get(site.function, 0) != target:
             self._beside[site.function] = target
             why = "the direct call's target" if target else "no direct call of its own"
-            steps.append(word(site.literal - POINTER, target, f"{site.function}: {why}"))
+            steps += self.arch.write_word(site.literal - POINTER, target, f"{site.function}: {why}")
         return steps

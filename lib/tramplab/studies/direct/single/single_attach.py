@@ -9,7 +9,7 @@ import pandas as pd
 
 from ....base.errors import TramplabError
 from ....ftrace.ops import Registered
-from ....ftrace.steps import Step, Sync, Wait, Write
+from ....ftrace.steps import FENCES, Step, Sync, Wait, Write
 from ....lab.kernel import Kernel
 from ....publish import published
 from ....publish.figures.chart import stacked_bars
@@ -118,7 +118,7 @@ def _detach(kernel: Kernel, attached: list[Registered], how: str) -> list[Step]:
 
 def _count(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
     writes = [s for s in steps if isinstance(s, Write)]
-    waits = [s.sync for s in steps if isinstance(s, Wait)]
+    waits = [s.sync for s in steps if isinstance(s, Wait) and s.sync not in FENCES]
     tasks, later = (waits.count(sync) for sync in (Sync.RCU_TASKS, Sync.CALL_RCU_TASKS))
     text = sum(kernel.machine.is_text(w.address) for w in writes)
     return {"writes": len(writes), "text": text, "cpus": len(waits) - tasks - later, "tasks": tasks, "later": later}
