@@ -80,9 +80,9 @@ def stock():
     f = k.function("two_args")
     (ops,) = k.attach(f, Fprobe(entry=False, exit=True))
     of = scheme("riscv64-pair").subject()
-    wait = barriers(of)[0].numbers
+    wait = next(b for b in barriers(of) if b.name == "stop_machine").numbers
     ran = Executions(of)
-    when = moments("riscv64", of.steps, True, False)
+    when = moments("riscv64", of.steps, of.preemptible, False)
     fetches = Fetches(ran, when, "stale")
     one = Automaton(Threads(ran, when, fetches))
     one.build()

@@ -170,8 +170,8 @@ def kind(step: Step) -> str:
 
 
 def check_riscv_order(plan: list[Step], entries: set[int]) -> None:
-    """The sites change in one go, each after the ops that it is to find, and are made visible once, when all are written; each ops is
-    followed by a flush of its own, as patch_text_nosync() has one."""
+    """The sites change in one go, each after the ops that it is to find, and are made visible once, when all are written; each ops
+    is followed by a flush of its own, as patch_text_nosync() has one."""
     kinds, places = [kind(step) for step in plan], [getattr(step, "address", None) for step in plan]
     for entry in entries & {at - 4 for at, what in zip(places, kinds, strict=True) if what == "text"}:
         if entry - 8 in places:

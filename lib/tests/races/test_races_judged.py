@@ -6,6 +6,7 @@ import functools
 import pytest
 
 from tramplab.base.errors import TramplabError
+from tramplab.ftrace.steps import Write
 from tramplab.races.explore import SAFE, explore
 from tramplab.races.model.cpu import Cpu, Executed
 from tramplab.races.model.executions import Executions
@@ -142,12 +143,12 @@ def test_it_may_be_touched_until_it_is_given_back():
     """From the moment on to which that step leads."""
     of = scheme("arm64-call-ops").subject()
     when = moments("arm64", of.steps, of.preemptible, of.vector is not None)
-    last = max(moment.number for moment in when if moment.number is not None)
+    last = max(number for number, step in enumerate(of.steps) if isinstance(step, Write))
     of = dataclasses.replace(of, freed={last: (of.body, 4)})
     ran = Executions(of)
     threads = Threads(ran, when, Fetches(ran, when, COHERENT))
     at = ran.locals.number(Local(of.body, ran.start, (), (), frozenset()))
-    since = next(n for n, moment in enumerate(when) if moment.number == last)
+    since = next(n for n, moment in enumerate(when) if moment.done >> last & 1)
 
     def outcomes(number):
         return {wrong and wrong.which for _, wrong, _ in threads.follow(number, at, True)}
@@ -160,7 +161,7 @@ def test_a_call_that_is_due_twice_is_one_too_many_where_it_returns():
     """Unless the ops has begun to go away: then whatever was called is fine."""
     of = scheme("arm64-call-ops").subject()
     when = moments("arm64", of.steps, of.preemptible, of.vector is not None)
-    first, *_, off, gone = sorted({moment.steps for moment in when})
+    first, *_, off, gone = sorted({moment.done.bit_length() for moment in when})
     ops = dataclasses.replace(of.ops[0], on=0, off=off)
     of = dataclasses.replace(of, ops=[ops])
     ran = Executions(of)
@@ -171,9 +172,9 @@ def test_a_call_that_is_due_twice_is_one_too_many_where_it_returns():
     ret = bytes.fromhex("c0035fd6")
 
     def which(called, steps):
-        number = next(n for n, moment in enumerate(when) if moment.steps == steps)
+        number = next(n for n, moment in enumerate(when) if moment.done.bit_length() == steps)
         at = ran.locals.number(Local(of.body, tuple(registers), (), called, frozenset([ops.address])))
-        step = ran.step(at, ret, steps)
+        step = ran.step(at, ret, when[number].done)
         wrong = threads._wrong(number, ran.locals[at], step)
         return wrong and wrong.which
 

@@ -6,8 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..base.errors import unknown
-from ..ftrace.steps import Sync, Wait
+from ..ftrace.steps import FENCES, Sync, Wait
 from .subject import FixUp, Subject
+
+
+def _name(kernel: str) -> str:
+    """A wait's name on the command line.
+
+    >>> _name("ic ivau; isb")
+    'ic-ivau+isb'
+    """
+    return kernel.replace("; ", "+").replace(" ", "-")
+
+
+#: The names of those that only order data.
+_ORDERS = {_name(sync.kernel) for sync in (*FENCES, Sync.FTRACE_IPI)}
 
 
 @dataclass(frozen=True)
@@ -17,7 +30,7 @@ class Barrier:
     name: the wait's kernel name, with a number where the plan waits that way for several reasons.
     why: the reason.
     numbers: the steps of the plan that belong to it; they are left out together.
-    orders: the barrier only orders data writes; this model already keeps those in order, so removing it cannot change a verdict.
+    orders: the barrier only orders stores or loads of data, so removing it changes no verdict where data are ordered.
     """
 
     name: str
@@ -32,12 +45,12 @@ def barriers(subject: Subject) -> list[Barrier]:
     for number, step in enumerate(subject.steps):
         if isinstance(step, (Wait, FixUp)):
             kernel = step.sync.kernel if isinstance(step, Wait) else "fix up"
-            found.setdefault((kernel.replace("; ", "+").replace(" ", "-"), step.why), []).append(number)
+            found.setdefault((_name(kernel), step.why), []).append(number)
     kinds = [kernel for kernel, _ in found]
     out = []
     for at, ((kernel, why), numbers) in enumerate(found.items()):
         several = f"-{kinds[: at + 1].count(kernel)}" if kinds.count(kernel) > 1 else ""
-        out.append(Barrier(kernel + several, why, tuple(numbers), kernel == Sync.FTRACE_IPI.kernel))
+        out.append(Barrier(kernel + several, why, tuple(numbers), kernel in _ORDERS))
     return out
 
 

@@ -12,13 +12,13 @@ from ..base.arguments import switch, whole, wholes
 from ..base.errors import TramplabError
 from .model.executions import Executions
 from .model.fetches import STALE, Fetches
-from .model.moments import moments
+from .model.moments import ORDERED, moments
 from .model.threads import Threads
 from .model.verdicts import Violation
 from .search.automaton import Automaton, Taken
 from .search.rows import rows
 from .search.search import ALL_SEEN, LARGEST, MOST_THREADS, WRONG, search
-from .subject import Subject
+from .subject import Planned, Subject
 
 #: Threads, states and seconds, by default.
 THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0
@@ -45,6 +45,7 @@ class Result:
     subject: Subject
     threads: int
     fetch: str
+    data: str
     verdict: str
     violation: Violation | None
     schedule: tuple[Taken, ...]
@@ -54,19 +55,26 @@ class Result:
     seconds: float
     threads_of: Threads
 
+    def step(self, taken: Taken) -> Planned | None:
+        """The step of the plan that the patcher takes, or begins; None for what only happens."""
+        moment = self.threads_of.moments[taken.moment]
+        return self.subject.steps[taken.step] if moment.step is None and taken.step >= 0 else moment.step
+
 
 def explore(
     subject: Subject,
     threads: int = THREADS,
     fetch: str = STALE,
     dropped: Collection[int] = (),
+    data: str = ORDERED,
     reduced: bool = True,
     most: int = MOST_STATES,
     seconds: float = SECONDS,
     tick: Callable[[int], None] = lambda states: None,
     executions: Executions | None = None,
 ) -> Result:
-    """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. reduced: leave
+    """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. data: one of
+    moments.DATA, the order in which CPUs see the patcher's stores. reduced: leave
     out what commutes, which changes no verdict. most, seconds: after so many states, or so long, it is not decided. tick: told
     now and then how many states there are. Raises TramplabError for an unknown model, too many threads, a number that is none, or
     a step that is not modelled."""
@@ -79,7 +87,7 @@ def explore(
         if time.monotonic() - began > seconds:
             raise _Late
 
-    when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
+    when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped, data)
     executions = executions or Executions(subject)
     one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
     states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
@@ -102,6 +110,7 @@ def explore(
         subject,
         threads,
         fetch,
+        data,
         verdict,
         violation,
         tuple(schedule),

@@ -13,7 +13,7 @@ from ..emulate import decode
 from ..ftrace.steps import Free, Scope, Sync, Wait, Write
 from .explore import Result
 from .model.moments import resumes
-from .search.automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
+from .search.automaton import CALLS, EXECUTES, INTERRUPTED, NESTS, PATCHES, SLEEPS, Taken
 from .subject import FixUp, overlap
 
 #: Who takes a step.
@@ -21,6 +21,13 @@ PATCHER, THREAD = "patcher", "thread"
 #: Steps that are begun before they are done, which is told in one line.
 WRITES = "writes"
 _NUMBER, _LEFT = 8, 31
+#: What a thread does that is no instruction; {} is the function.
+_SAID = {
+    CALLS: "calls {}",
+    INTERRUPTED: "takes the interrupt",
+    NESTS: "takes an exception, whose handler calls {}",
+    SLEEPS: "sleeps in {}",
+}
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,8 @@ def _line(result: Result, number: int, taken: Taken) -> Line:
     who = PATCHER if taken.what == PATCHES else THREAD
     if who == PATCHER:
         return Line(number, number, who, "", _patched(result, taken))
-    if taken.what == CALLS:
-        return Line(number, number, who, "", f"calls {result.subject.name_of(result.subject.entry)}")
-    if taken.what == INTERRUPTED:
-        return Line(number, number, who, "", "takes the interrupt")
+    if taken.what in _SAID:
+        return Line(number, number, who, "", _SAID[taken.what].format(result.subject.name_of(result.subject.entry)))
     pc = result.threads_of.locals[taken.at].pc
     shown = decode.at(result.subject.machine.isa, pc, taken.instruction).text
     named = re.sub(r"#?(0xf\w{11,})", lambda found: result.subject.name_of(int(found[1], 16)), shown)
@@ -95,8 +100,7 @@ def _line(result: Result, number: int, taken: Taken) -> Line:
 
 
 def _patched(result: Result, taken: Taken) -> str:
-    moment = result.threads_of.moments[taken.moment]
-    step = moment.step
+    moment, step = result.threads_of.moments[taken.moment], result.step(taken)
     if isinstance(step, Wait):
         return f"{'begins to wait' if moment.notes else step.sync.kernel}: {step.why}"
     if isinstance(step, Free):
@@ -112,7 +116,7 @@ def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
     """The side whose step the other side does not notice; WRITES for a write that is begun before it is done; else "". met: what
     the thread fetches and reads on its way."""
     if taken.what == PATCHES:
-        step = result.threads_of.moments[taken.moment].step
+        step = result.step(taken)
         if isinstance(step, Write):
             return WRITES if any(overlap(m, (step.address, len(step.data))) for m in met) else PATCHER
         if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK:
@@ -121,7 +125,7 @@ def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
         return PATCHER if interrupts or isinstance(step, Free) else ""
     if taken.what == INTERRUPTED:
         return PATCHER
-    if taken.what == CALLS:
+    if taken.what != EXECUTES:
         return ""
     return "" if any(map(result.threads_of.concerns, result.threads_of.touched(taken.at, taken.instruction))) else THREAD
 

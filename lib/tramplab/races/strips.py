@@ -108,12 +108,13 @@ class _Patcher(_Side):
         self.memory = {p.name: self._holds(p, 0) for p in self._places}
 
     def take(self, line: Line) -> None:
-        moment = self.result.threads_of.moments[self.result.schedule[line.first - 1].moment]
-        step, stores = moment.step, {}
+        taken = self.result.schedule[line.first - 1]
+        moment = self.result.threads_of.moments[taken.moment]
+        step, stores = self.result.step(taken), {}
         if isinstance(step, Write) and moment.during is None:
             written = step.address, len(step.data)
             some = [p for p in self._places if overlap((p.address, p.size), written)]
-            stores = {p.name: self._holds(p, moment.steps) for p in some}
+            stores = {p.name: self._holds(p, moment.done) for p in some}
         self.add(PATCHER, PATCHER, 0, line.text, stores=stores)
 
     def _holds(self, place: _Place, done: int) -> str:
@@ -175,7 +176,7 @@ class _Thread(_Side):
             name = self.say.place(address, size)
             places.append(name)
             if not stack.address <= address < stack.address + stack.size:
-                done = self.result.threads_of.moments[taken.moment].steps
+                done = self.result.threads_of.moments[taken.moment].done
                 data = self.result.threads_of.executions.held(address, size, done)
                 self.memory.setdefault(name, self.say.value(int.from_bytes(data, "little")))
         return places
@@ -193,7 +194,7 @@ def _met(result: Result, say: Wording) -> Iterator[_Place]:
     met = {place for t in executed for place in result.threads_of.touched(t.at, t.instruction)}
     seen_places = set()
     for taken in result.schedule:
-        step = result.threads_of.moments[taken.moment].step
+        step = result.step(taken)
         if taken.what != PATCHES or not isinstance(step, Write):
             continue
         place = step.address, len(step.data)

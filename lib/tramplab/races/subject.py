@@ -12,11 +12,16 @@ from ..ftrace.steps import Step
 
 @dataclass(frozen=True)
 class FixUp:
-    """A step that no kernel takes: every thread that is to go on at `at` goes on at `to` instead. `why` is for the reader."""
+    """A step that no kernel takes: every thread that is to go on at `at` goes on at `to` instead.
+
+    why: for the reader.
+    every: in all sets of registers that a thread has saved, which are several where exceptions nest, or only in the newest?
+    """
 
     at: int
     to: int
     why: str
+    every: bool = True
 
 
 #: What a plan is made of here.
@@ -69,7 +74,10 @@ class Subject:
     scratch: the same of memory that a CPU writes with interrupts off and does not read after that.
     preemptible: may a thread be preempted inside the function and the trampolines?
     vector: the address that breakpoints jump to, None if they are not taken.
-    skips: address of a breakpoint -> where its handler lets the thread go on, which it does at once.
+    skips: address of a breakpoint -> where its handler lets the thread go on; without a vector it does so at once.
+    nests: how many exceptions may interrupt a call at the site, one within the other, each of which calls the function again.
+    sleeps: may the function sleep? Then Tasks RCU does not wait for a thread in it, whoever called it.
+    counter: address of a count that is not zero while a thread holds a reference, None for none.
     kernel: whose text it is, "" for the lab's.
     """
 
@@ -91,6 +99,9 @@ class Subject:
     preemptible: bool = True
     vector: Vector | None = None
     skips: Mapping[int, int] = field(default_factory=dict)
+    nests: int = 0
+    sleeps: bool = False
+    counter: int | None = None
     kernel: str = ""
 
     def name_of(self, address: int) -> str:

@@ -33,6 +33,6 @@ def _after(rows: Rows, state: tuple[int, tuple[int, ...]], alike: bool) -> Itera
         if not (alike and mine in codes[:n]):
             for to in rows.steps[moment].get(mine, ()):
                 yield moment, (*codes[:n], to, *codes[n + 1 :])
-    ahead = moment + 1
-    if ahead < len(rows.steps) and not any(c & 1 for c in codes) and not (rows.empty[ahead] and any(codes)):
-        yield ahead, tuple(rows.carried[ahead][c] for c in codes)
+    for ahead in rows.after[moment]:
+        if not any(c & 1 for c in codes) and not (rows.empty[ahead] and any(codes)):
+            yield ahead, tuple(rows.carried[ahead][c] for c in codes)

@@ -10,7 +10,7 @@ from ...emulate.engine import Engine
 from ...emulate.machine import Machine
 from ...emulate.traps import MODULES
 from ..subject import Subject
-from .locals import FLAGS, Local
+from .locals import FLAGS, SYSTEM, Local
 
 _WORD = 8
 #: What is in registers that carry nothing: no address of anything.
@@ -42,7 +42,8 @@ class Cpu:
         self._machine: Machine = subject.machine
         self._engine: Engine = subject.machine.engine
         self._subject, isa = subject, subject.machine.isa
-        self.names = (*isa.registers, *FLAGS[isa.name])
+        self._special = FLAGS[isa.name] | (SYSTEM.get(isa.name, {}) if subject.vector else {})
+        self.names = (*isa.registers, *self._special)
         self._sp = self.names.index(isa.sp)
         self._stack = subject.machine.stack
         self._traps = MODULES[isa.name]
@@ -57,7 +58,7 @@ class Cpu:
         isa = self._machine.isa
         left = {name: LEFT_OVER + n for n, name in enumerate(isa.registers) if name not in isa.fixed}
         self._machine.set_registers(left)
-        for name, value in FLAGS[isa.name].items():
+        for name, value in self._special.items():
             self._engine.set_register(name, value)
         self._machine.enter(registers, stack)
         return self.registers()
@@ -79,9 +80,9 @@ class Cpu:
         self._put(local)
         isa, pc, engine = self._machine.isa, local.pc, self._engine
         vector, skips = self._subject.vector, self._subject.skips
-        if instruction in isa.breakpoints and pc in skips:
+        if instruction in isa.breakpoints and pc in skips and not vector:
             return self._taken(local, skips[pc], (), ())
-        if vector and instruction == isa.breakpoints[0]:
+        if vector and instruction in isa.breakpoints:
             low = engine.register(isa.sp)
             self._traps.enter(engine, pc)
             pushed = range(engine.register(isa.sp) & -_WORD, low, _WORD)

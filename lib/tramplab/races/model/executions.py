@@ -31,20 +31,20 @@ class Executions:
         self._writes = [(number, s) for number, s in enumerate(subject.steps) if isinstance(s, Write)]
         spans = _merged((w.address, len(w.data)) for _, w in self._writes)
         self._before = {low: self._cpu.before(low, size) for low, size in spans}
-        self._values = [self._held(version) for version in range(len(self._writes) + 1)]
+        self._mask = sum(1 << number for number, _ in self._writes)
         self._judge = Judge(subject, self._cpu, self.start, self.locals, self._led_to() if subject.vector else frozenset())
         self._known: dict[tuple[int, bytes], Step] = {}
         self._depending: dict[tuple[int, bytes, int], Step] = {}
         mask = INTERRUPTS.get(subject.machine.isa.name) if subject.vector else None
-        self._mask = (self._cpu.names.index(mask[0]), mask[1]) if mask else None
+        self._on = (self._cpu.names.index(mask[0]), mask[1]) if mask else None
 
     def step(self, at: int, instruction: bytes, done: int) -> Step:
-        """The effect of an instruction on a thread after this many of the plan's steps."""
-        version = self._version(done)
+        """The effect of an instruction on a thread; done: the mask of the plan's steps that are done."""
+        version = done & self._mask
         key = at, instruction
         stored = self._known.get(key) or self._depending.get((*key, version))
         if stored is None:
-            self._cpu.set_data(self._values[version])
+            self._cpu.set_data(self._held(version))
             local = self.locals[at]
             executed = self._cpu.execute(local, instruction)
             stored = self._judge.outcome(local, len(instruction), executed)
@@ -61,9 +61,9 @@ class Executions:
 
     def masked(self, at: int) -> bool:
         """Has a thread interrupts off?"""
-        if self._mask is None or at == IDLE:
+        if self._on is None or at == IDLE:
             return False
-        register, bit = self._mask
+        register, bit = self._on
         return not self.locals[at].registers[register] & bit
 
     def text(self, address: int, size: int) -> bytes:
@@ -74,8 +74,8 @@ class Executions:
         return bytes(content)
 
     def held(self, address: int, size: int, done: int) -> bytes:
-        """The bytes in memory after this many of the plan's steps."""
-        return self._after(address, self.text(address, size), self._version(done))
+        """The bytes in memory; done: the mask of the plan's steps that are done."""
+        return self._after(address, self.text(address, size), done)
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """All (address, size) that a thread's next instruction has ever read there."""
@@ -92,24 +92,22 @@ class Executions:
     def _led_to(self) -> frozenset[int]:
         """Where the jumps and calls lead that the plan writes, and those that it overwrites."""
         machine = self.subject.machine
-        texts = {(low, data) for held in self._values for low, data in held.items() if machine.is_text(low)}
+        ever = [self._held(first & self._mask) for first in (0, *((2 << number) - 1 for number, _ in self._writes))]
+        texts = {(low, data) for held in ever for low, data in held.items() if machine.is_text(low)}
         operands = (decode.at(machine.isa, low, data).operands for low, data in texts)
         return frozenset(int(to, 16) for to in operands if to.startswith("0x"))
 
     @functools.cache  # noqa: B019
-    def _version(self, done: int) -> int:
-        """How many of the plan's first steps are writes."""
-        return sum(number < done for number, _ in self._writes)
+    def _held(self, done: int) -> dict[int, bytes]:
+        """The memory that the plan writes at any time, once those writes are done: address -> bytes."""
+        return {low: self._after(low, data, done) for low, data in self._before.items()}
 
-    def _held(self, version: int) -> dict[int, bytes]:
-        """The memory that the plan writes at any time, after this many of those writes: address -> bytes."""
-        return {low: self._after(low, data, version) for low, data in self._before.items()}
-
-    def _after(self, base: int, before: bytes, version: int) -> bytes:
-        """A stretch that begins at base, after so many of those writes."""
+    def _after(self, base: int, before: bytes, done: int) -> bytes:
+        """A stretch that begins at base, once those writes are done."""
         content = bytearray(before)
-        for _, write in self._writes[:version]:
-            overlay(content, base, write.address, write.data)
+        for number, write in self._writes:
+            if done >> number & 1:
+                overlay(content, base, write.address, write.data)
         return bytes(content)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
 from ...base.errors import TramplabError, unknown
@@ -33,24 +33,24 @@ class Fetches:
             raise unknown("fetch model", model, MODELS)
         self._before, self._machine = executions.text, executions.subject.machine
         self._isa, self._moments, self._model = self._machine.isa, moments, model
-        self._during = [m.during is not None for m in moments]
-        self._writes = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and m.step.text]
-
-    def changes(self, pc: int, after: int = -1, until: int | None = None) -> bool:
-        """Does the plan change text where an instruction at pc could lie, after some moment, until another one?"""
-        found = self._changing(pc)
-        return any(after < n <= (n if until is None else until) for n in found) if found else False
+        self._writes = [(number, w) for number, w in enumerate(executions.subject.steps) if isinstance(w, Write) and w.text]
+        made = [(n, m.done) for n, m in enumerate(moments)]
+        self._first = {number: next((n for n, done in made if done >> number & 1), len(made)) for number, _ in self._writes}
+        self._during = {m.during for m in moments}
 
     @functools.cache  # noqa: B019 - as long-lived as the exploration it is for
-    def _changing(self, pc: int) -> tuple[int, ...]:
-        """The moments that such changes lead to."""
-        return tuple(n for n, _ in self._near(pc))
-
-    @functools.cache  # noqa: B019
-    def _near(self, pc: int) -> tuple[tuple[int, Write], ...]:
-        """The same with the writes."""
+    def near(self, pc: int) -> tuple[tuple[int, Write], ...]:
+        """The plan's writes of text where an instruction at pc could lie, with their numbers."""
         end = pc + self._isa.max_insn
         return tuple((n, w) for n, w in self._writes if w.address < end and pc < w.address + len(w.data))
+
+    def settled(self, pc: int, number: int, refetched: bool, until: int) -> bool:
+        """Does a CPU find one instruction at pc at some moment, and the same up to another one?"""
+        near = self.near(pc)
+        if not near:
+            return True
+        now, since = self._moments[number].done, self._moments[self.earliest(number, refetched, pc)].done
+        return all(since >> n & 1 if now >> n & 1 else self._first[n] > until for n, _ in near)
 
     def earliest(self, number: int, refetched: bool = False, pc: int | None = None) -> int:
         """The moment from which on a CPU may have its text, all of it or what lies at pc; refetched: one that has been made to look
@@ -58,56 +58,65 @@ class Fetches:
         if refetched or self._model == COHERENT:
             return number
         moment = self._moments[number]
-        unseen = moment.unseen if pc is None else moment.unseen.intersection(self._changing(pc))
-        return min((moment.horizon, *(n - 1 for n in unseen)))
+        unseen = moment.unseen if pc is None else moment.unseen.intersection(n for n, _ in self.near(pc))
+        return min((moment.horizon, *(self._before_it(n) for n in unseen)))
 
     @functools.cache  # noqa: B019
     def at(self, number: int, pc: int, refetched: bool = False) -> tuple[bytes, ...]:
         """The instructions that a CPU may find at pc, in an order that is always the same."""
-        if not self._changing(pc):
-            return self._always(pc)
-        moments = range(self.earliest(number, refetched, pc), number + 1)
-        wholes = list(dict.fromkeys(w for n in moments for w in self._whole(n, pc)))
+        if not self.near(pc):
+            return (self._cut(pc, self._content(pc, 0)),)
+        wholes = list(dict.fromkeys(self._wholes(self.earliest(number, refetched, pc), number, pc)))
         return self._mixed(number, pc, wholes) if self._model == TORN else tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
 
     @functools.cache  # noqa: B019
     def written(self, number: int, pc: int) -> frozenset[bytes]:
         """The instructions that were ever at pc as a whole, up to a moment, or are when a write is done that is half done then."""
-        last = number + bool(self._moments[number].during)
-        # what lies there stays the same from one of these moments to the next
-        starts = [0, *(n for n in self._changing(pc) if 0 < n <= last)]
-        whole = (n for n, end in zip(starts, [*starts[1:], last + 1], strict=True) if not all(self._during[n:end]))
-        return frozenset(self._cut(pc, w) for n in whole for w in self._whole(n, pc))
+        last = self._count(number, pc) + (self._moments[number].during is not None)
+        return frozenset(self._cut(pc, self._content(pc, done)) for done in range(min(last, len(self.near(pc))) + 1))
 
     # inside
 
     @functools.cache  # noqa: B019
-    def _always(self, pc: int) -> tuple[bytes, ...]:
-        return (self._cut(pc, self._before(pc, self._room(pc))),)
+    def _before_it(self, number: int) -> int:
+        """The last moment before a write can be done that comes before all at which it is."""
+        first = self._first[number]
+        return next(n for n in reversed(range(first)) if not self._moments[n].done & ~self._moments[first].done)
+
+    def _count(self, number: int, pc: int) -> int:
+        """How many of the writes near pc are done; they are done in the plan's order."""
+        done = self._moments[number].done
+        return sum(done >> n & 1 for n, _ in self.near(pc))
+
+    def _wholes(self, since: int, number: int, pc: int) -> Iterator[bytes]:
+        """What memory has held there since a moment; in the middle of a write each of its granules old or new."""
+        near, last = self.near(pc), self._count(number, pc)
+        for done in range(self._count(since, pc), last + 1):
+            yield self._content(pc, done)
+            following = near[done][1] if done < len(near) else None
+            if following == self._moments[number].during if done == last else following in self._during:
+                yield from self._halves(pc, done, following)
 
     @functools.cache  # noqa: B019
-    def _whole(self, number: int, pc: int) -> list[bytes]:
-        """What memory may hold there: one thing, or in the middle of a write each of its granules old or new."""
-        since = max((n for n in self._changing(pc) if n <= number), default=0)
-        if since < number:
-            return self._whole(since, pc)
-        size = self._room(pc)
-        content = bytearray(self._before(pc, size))
-        for n, done in self._near(pc):
-            if n <= number and not self._moments[n].during:
-                overlay(content, pc, done.address, done.data)
-        write = self._moments[number].during
+    def _content(self, pc: int, done: int) -> bytes:
+        """What is there when so many of the writes near pc are done."""
+        content = bytearray(self._before(pc, self._room(pc)))
+        for _, write in self.near(pc)[:done]:
+            overlay(content, pc, write.address, write.data)
+        return bytes(content)
+
+    def _halves(self, pc: int, done: int, write: Write | None) -> Iterator[bytes]:
+        """The same while the next of these writes, if there is one, is half done."""
         if write is None:
-            return [bytes(content)]
-        pieces = [(at, data) for at, data in write.pieces if at < pc + size and pc < at + len(data)]
-        contents = []
+            return
+        content = self._content(pc, done)
+        pieces = [(at, data) for at, data in write.pieces if at < pc + len(content) and pc < at + len(data)]
         for chosen in itertools.product((False, True), repeat=len(pieces)):
             mixed = bytearray(content)
             for (at, data), is_new in zip(pieces, chosen, strict=True):
                 if is_new:
                     overlay(mixed, pc, at, data)
-            contents.append(bytes(mixed))
-        return list(dict.fromkeys(contents))
+            yield bytes(mixed)
 
     def _mixed(self, number: int, pc: int, wholes: list[bytes]) -> tuple[bytes, ...]:
         """What parcels of these make together: all instructions that were ever written, and of the others, which are all of a

@@ -93,7 +93,7 @@ class Judge:
         if not subject.machine.is_text(to):
             return Violation(TARGET, f"{self._where(pc)} leads to {name}")
         if self._trap(pc, leaving=True):  # nowhere else, whatever the handler was told
-            fine = inside or to in self._led_to
+            fine = inside or to in self._led_to or to in subject.skips.values()
         else:
             fine = "+" not in name or name.partition("+")[0] == subject.name_of(pc).partition("+")[0]
         if fine:
@@ -136,7 +136,8 @@ class Judge:
         value = after.registers[self._index[isa.returns[0]]]
         if value != subject.call.value & _MASK:
             return Violation(STATE, f"it returns {value:#x}, not {subject.call.value:#x}")
-        left = [a for a, _ in after.memory if any(overlap((a, 8), area) for area in subject.private)]
+        kept = [a for a, _ in after.memory if not any(overlap((a, 8), area) for area in subject.scratch)]
+        left = [a for a in kept if any(overlap((a, 8), area) for area in subject.private)]
         if left:
             return Violation(STATE, f"{self._where(left[0])} is not as before the call")
         for ops in sorted(after.due):

@@ -6,8 +6,14 @@ from typing import NamedTuple
 
 #: The register with the flags, where branches may ask for it, and what is in it when the function is called.
 FLAGS = {"x86_64": {"eflags": 0x202}, "arm64": {"pstate": 0x3C5}, "riscv64": {}}
+#: Where a breakpoint leaves what its handler asks for, with interrupts on and in the kernel, where they are taken.
+SYSTEM = {"riscv64": {"sstatus": 1 << 1, "sepc": 0, "scause": 0, "stval": 0, "sscratch": 0}}
 #: Where breakpoints are taken with interrupts off: the register and the bit that says that they are on.
-INTERRUPTS = {"x86_64": ("eflags", 1 << 9)}
+INTERRUPTS = {"x86_64": ("eflags", 1 << 9), "riscv64": ("sstatus", 1 << 1)}
+
+
+#: A thread between two calls.
+IDLE = 0
 
 
 class Local(NamedTuple):
@@ -18,6 +24,7 @@ class Local(NamedTuple):
     memory: (address, word) of its own writes that are still alive, sorted.
     called: addresses of the ops that were called, in order.
     due: addresses of the ops that must be called, exactly once.
+    outer: the number of what an exception has interrupted, which goes on when this call returns; IDLE for none.
     """
 
     pc: int
@@ -25,10 +32,7 @@ class Local(NamedTuple):
     memory: tuple[tuple[int, int], ...]
     called: tuple[int, ...]
     due: frozenset[int]
-
-
-#: A thread between two calls.
-IDLE = 0
+    outer: int = IDLE
 
 
 class Interned:

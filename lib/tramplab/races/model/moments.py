@@ -1,5 +1,11 @@
 """The moments of a plan: between two steps everything is as the last one left it, and what a CPU may still have is bounded.
 
+Data ORDERED: every CPU sees the patcher's stores in program order, and the moments come one after the other. UNORDERED: on arm64
+and riscv64 stores become visible in any order up to the next fence, but for those to the same bytes (Arm ARM, B2.3; RISC-V
+unprivileged ISA, RVWMO). There is a moment for each set of them that may be visible then. x86-64 keeps stores in order (SDM
+volume 3, 9.2.2). Every wait is a fence, also one that is left out, since the slow path takes and releases locks around it. Only
+flush_icache_all() is none; since v6.16 it has one before it (ca358692de41).
+
 What a wait does for text depends on the ISA. x86-64: any interrupt or exception serialises (SDM volume 3, 9.3). arm64: entering
 and leaving an exception is a context synchronisation event (Arm ARM, B2.4.4 and glossary), after which a CPU finds what an IC
 IVAU on any CPU has made visible; by itself neither that nor an ISB here does anything for the pipelines elsewhere. riscv64:
@@ -8,118 +14,268 @@ only FENCE.I does, on the hart that executes it (unprivileged ISA, Zifencei). ""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
-from ...base.errors import TramplabError
-from ...ftrace.steps import Free, Scope, Sync, Wait, Write
+from ...base.errors import TramplabError, unknown
+from ...ftrace.steps import FENCES, Free, Scope, Sync, Wait, Write
 from ..subject import FixUp, Planned, overlap
 
+#: The waits in which every CPU takes an interrupt or switches tasks.
+_TASKS = (Sync.RCU_TASKS, Sync.CALL_RCU_TASKS, Sync.RCU_TASKS_RUDE, Sync.RCU)
 #: The waits after which every CPU executes text as it was written before.
 SYNCHRONISES = {
-    "x86_64": frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, Sync.RCU_TASKS, Sync.STOP_MACHINE}),
-    "arm64": frozenset({Sync.FTRACE_IPI, Sync.RCU_TASKS, Sync.STOP_MACHINE}),
+    "x86_64": frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, *_TASKS, Sync.STOP_MACHINE}),
+    "arm64": frozenset({Sync.FTRACE_IPI, Sync.KICK, *_TASKS, Sync.STOP_MACHINE}),
     "riscv64": frozenset({Sync.FENCE_I, Sync.FLUSH_ICACHE}),
 }
 #: Where a CPU that looks again finds only what one of these has made visible, to all of them at once: what was written since the
 #: one before it, and what was written at the same places earlier.
 PUBLISHES = {"arm64": frozenset({Sync.IC_IVAU})}
 #: The waits for an interrupt that each CPU takes: none does as long as it has interrupts off.
-_INTERRUPTS = frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, Sync.FLUSH_ICACHE})
+_INTERRUPTS = frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, Sync.FLUSH_ICACHE, Sync.KICK})
+#: The waits until every CPU has switched tasks: without preemption nobody is then where it was.
+_SWITCHES = frozenset({Sync.RCU_TASKS_RUDE, Sync.RCU})
 #: Where every CPU does it by itself some day: interrupts do it.
 BY_ITSELF = ("x86_64", "arm64")
 #: Code that is longer than this was made where nobody is yet, and is written at once.
 _LONGEST = 16
-#: Who is noted down, and waited for: nobody; threads inside the function or a trampoline; every CPU, until it takes an interrupt.
-NOBODY, INSIDE, EVERYBODY = "", "inside", "everybody"
+Data = Literal["ordered", "unordered"]
+ORDERED, UNORDERED = DATA = get_args(Data)
+#: Where stores stay in order whatever is asked.
+_TSO = ("x86_64",)
+#: Stores between two fences that are let become visible in any order: of more there are too many sets.
+_MOST = 14
+#: The wait for other CPUs that orders no stores.
+_NO_FENCE = frozenset({Sync.FLUSH_ICACHE})
+#: Who is noted down, and waited for: nobody; threads inside the function or a trampoline; those that hold a reference; every CPU,
+#: until it takes an interrupt.
+NOBODY, INSIDE, COUNTED, EVERYBODY = "", "inside", "counted", "everybody"
 
 
 @dataclass(frozen=True)
 class Moment:
     """A point in a plan between two steps.
 
-    steps: how many have been done.
-    step: the one that led here, None at first.
+    done: the steps that are done, as a mask of their numbers; of a store: that every CPU sees it.
+    step: the one that led here; None at first, and where several could have been the last one.
     why: its reason, for the reader.
     horizon: the moment at which every CPU last refetched: it has text of that moment or a later one.
-    unseen: the moments of writes of text that a CPU need not have seen then, as they had not been made visible.
+    unseen: the steps that wrote text which a CPU need not have seen then, as it had not been made visible.
     frozen: are all threads stopped?
+    stopping: does a thread that has taken the interrupt stay where it is?
     notes: which threads are noted as this moment begins; the next moment does not begin before all of them have left.
     empty: does this moment only begin when no thread is inside at all?
     during: a write of several granules is half done.
-    number: of the step in the plan, where it is done here and is no wait.
+    after: the moments that can be next.
     """
 
-    steps: int
+    done: int
     step: Planned | None
     why: str
     horizon: int
     unseen: frozenset[int] = frozenset()
     frozen: bool = False
+    stopping: bool = False
     notes: str = NOBODY
     empty: bool = False
     during: Write | None = None
-    number: int | None = None
+    after: tuple[int, ...] = ()
 
 
-def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, dropped: Collection[int] = ()) -> list[Moment]:
-    """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
-    breakpoints with interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is
-    not modelled."""
-    moments_so_far = [Moment(0, None, "", 0)]
-    hidden = Hidden(isa)
-    stopped = False
+@dataclass(frozen=True)
+class _Store:
+    """A store that need not be visible yet; before: the mask of those that every CPU sees first."""
 
-    def then(steps: int, step: Planned | None, why: str, **more: Any) -> None:
+    number: int
+    write: Write
+    before: int
+
+
+@dataclass
+class _Plan:
+    """The moments of a plan that is gone through.
+
+    ends: the moments that the patcher can be at: several where not all of its stores need be visible.
+    stores: those since the last fence.
+    releases: is the next store one that every CPU sees after all that came before it?
+    text: the mask of stores of text so far.
+    """
+
+    isa: str
+    preemptible: bool
+    masks: bool
+    unordered: bool
+    made: list[Moment] = field(default_factory=lambda: [Moment(0, None, "", 0)])
+    ends: list[int] = field(default_factory=lambda: [0])
+    stores: list[_Store] = field(default_factory=list)
+    releases: bool = False
+    text: int = 0
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.hidden = Hidden(self.isa)
+
+    def leave_out(self, number: int, step: Planned) -> None:
+        """A step that is not taken."""
+        if not isinstance(step, Wait) or step.sync not in (*FENCES, *_NO_FENCE):
+            self.fence()
+        self._mark(number)
+        if isinstance(step, Wait):
+            self.hidden.passed(step)
+            if self.stopped and resumes(step):  # CPUs go on all the same, with what they have
+                self._then(None, "every CPU goes on", frozen=False)
+                self.stopped = False
+
+    def take(self, number: int, step: Planned) -> None:
+        """A step that is taken."""
+        half = isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST
+        if isinstance(step, Write) and step.text:
+            self.hidden.write(number, step)
+            self.text |= 1 << number
+        if isinstance(step, Write) and self.unordered and not half:
+            self._store(number, step)
+        elif isinstance(step, (Write, Free, FixUp)):
+            self.fence()
+            if half:
+                self._then(step, f"begins to {step.why}", during=step)
+            self._then(step, step.why, 1 << number)
+        elif step.sync in FENCES:
+            self._order(number, step)
+        else:
+            if step.sync in _NO_FENCE:
+                self._drain()
+            else:
+                self.fence()
+            self._wait(1 << number, step)
+
+    def fence(self) -> None:
+        """Every CPU sees all stores so far."""
+        self._drain()
+        pending = sum(1 << s.number for s in self.stores)
+        self.ends = [n for n in self.ends if not pending & ~self.made[n].done]
+        self.stores = []
+
+    def finished(self) -> list[Moment]:
+        """All moments, once every step is taken."""
+        self.fence()
+        if self.stopped:
+            self._then(None, "every CPU goes on", frozen=False)
+        if self.isa in BY_ITSELF:
+            self._then(None, "every CPU has taken an interrupt since", refetched=True)
+        return self.made
+
+    # inside
+
+    def _then(self, step: Planned | None, why: str, done: int = 0, refetched: bool = False, **more: Any) -> None:
         """The next moment, which a CPU enters with the text that it has, unless more is said."""
-        last = moments_so_far[-1]
-        given: dict[str, Any] = {"horizon": last.horizon, "unseen": last.unseen, "frozen": last.frozen}
-        moments_so_far.append(Moment(steps, step, why, **given | more))
+        found: dict[tuple[int, int], int] = {}
+        horizons: dict[int, int] = {}  # CPUs that refetch with the same text visible have the same
+        for at in self.ends:
+            last = self.made[at]
+            horizon, unseen = last.horizon, last.unseen
+            if refetched:
+                horizon, unseen = horizons.setdefault(last.done & self.text, len(self.made)), self.hidden.steps()
+            key = last.done | done, horizon
+            if key not in found:
+                found[key] = len(self.made)
+                given: dict[str, Any] = {"horizon": horizon, "unseen": unseen, "frozen": last.frozen}
+                self.made.append(Moment(key[0], step, why, **given | more))
+            self._lead(at, found[key])
+        self.ends = list(found.values())
 
-    def refetched(step: Wait, at: int) -> dict[str, Any]:
-        """What a CPU may have, once such a wait is over that leads to moment `at`."""
-        return {"horizon": at, "unseen": hidden.moments()} if step.sync in SYNCHRONISES[isa] else {}
+    def _lead(self, at: int, to: int) -> None:
+        self.made[at] = replace(self.made[at], after=(*self.made[at].after, to))
 
+    def _mark(self, number: int) -> None:
+        """A step without a moment of its own is done."""
+        for at in self.ends:
+            self.made[at] = replace(self.made[at], done=self.made[at].done | 1 << number)
+
+    def _store(self, number: int, write: Write) -> None:
+        if len(self.stores) == _MOST:
+            raise TramplabError(f"more than {_MOST} stores without a fence between them are too many to take in any order.")
+        earlier = [s for s in self.stores if self.releases or _in_order(s.write, write)]
+        self.stores.append(_Store(number, write, sum(1 << s.number for s in earlier)))
+        self.releases = False
+
+    def _order(self, number: int, step: Wait) -> None:
+        """A fence; with arm64's store-release only the next store has to wait (Arm ARM, B2.3)."""
+        if step.sync is Sync.RELEASE and self.isa == "arm64":
+            self.releases = True
+        else:
+            self.fence()
+        self._mark(number)
+
+    def _drain(self) -> None:
+        """Stores become visible, one after the other: a moment for each set of them that can be, and what a CPU has then."""
+        places = {(self.made[at].done, self.made[at].horizon): at for at in self.ends}
+        todo = sorted(places, key=lambda key: (key[0].bit_count(), places[key]))
+        for done, horizon in todo:  # grows
+            for store in self.stores:
+                key = done | 1 << store.number, horizon
+                if done >> store.number & 1 or store.before & ~done:
+                    continue
+                at = places[done, horizon]
+                if key not in places:
+                    places[key] = len(self.made)
+                    todo.append(key)
+                    last, only = self.made[at], store.write if len(self.stores) == 1 else None
+                    self.made.append(Moment(key[0], only, "", horizon, last.unseen, last.frozen))
+                self._lead(at, places[key])
+        self.ends = sorted(places.values())
+
+    def _wait(self, done: int, step: Wait) -> None:
+        scope = step.sync.scope
+        refetched = step.sync in SYNCHRONISES[self.isa]
+        if scope is Scope.STOPPED:
+            if self.masks:
+                self._then(step, f"begins to wait: {step.why}", notes=EVERYBODY, stopping=True)
+            self.stopped = True
+            self._then(step, step.why, done, frozen=True, empty=not self.preemptible)
+        elif step.sync is Sync.PERCPU_REF:
+            self._then(step, f"begins to wait: {step.why}", notes=COUNTED)
+            self._then(step, step.why, done)
+        elif scope is Scope.EVERY_TASK or (not self.preemptible and step.sync in _SWITCHES):
+            # its grace period begins with synchronize_rcu(), so every CPU has taken an interrupt or switched tasks by then
+            self._then(step, f"begins to wait: {step.why}", refetched=refetched, notes=INSIDE)
+            self._then(step, step.why, done, refetched)
+        elif self.masks and step.sync in _INTERRUPTS:
+            self._then(step, f"begins to wait: {step.why}", notes=EVERYBODY)
+            self._then(step, step.why, done, refetched)
+        elif scope in (Scope.EVERY_CPU, Scope.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
+            self.hidden.publish(step)
+            more = {"frozen": False} if resumes(step) else {}
+            self._then(step, step.why, done, refetched, **more)
+            self.stopped = self.stopped and not resumes(step)
+        else:
+            raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
+
+
+def _in_order(earlier: Write, later: Write) -> bool:
+    """Does every CPU see one store before the other, whatever is between them? Text is taken so too."""
+    return (earlier.text and later.text) or overlap((earlier.address, len(earlier.data)), (later.address, len(later.data)))
+
+
+def moments(
+    isa: str,
+    steps: Sequence[Planned],
+    preemptible: bool,
+    masks: bool,
+    dropped: Collection[int] = (),
+    data: str = ORDERED,
+) -> list[Moment]:
+    """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
+    breakpoints with interrupts off? dropped: numbers of steps that are left out. data: one of DATA. Raises TramplabError for a step
+    whose wait is not modelled, and for too many stores without a fence."""
+    if data not in DATA:
+        raise unknown("data model", data, DATA)
+    plan = _Plan(isa, preemptible, masks, data == UNORDERED and isa not in _TSO)
     for number, step in enumerate(steps):
         if number in dropped and isinstance(step, Write):
             raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
-        if number in dropped:
-            moments_so_far[-1] = replace(moments_so_far[-1], steps=number + 1)
-            if isinstance(step, Wait):
-                hidden.passed(step)
-                if stopped and resumes(step):  # CPUs go on all the same, with what they have
-                    then(number + 1, None, "every CPU goes on", frozen=False)
-                    stopped = False
-            continue
-        done = number + 1
-        if isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST:
-            then(number, step, f"begins to {step.why}", during=step)
-        if isinstance(step, (Write, Free, FixUp)):
-            if isinstance(step, Write) and step.text:
-                hidden.write(len(moments_so_far), step)
-            then(done, step, step.why, number=number)
-            continue
-        at = len(moments_so_far)
-        if step.sync.scope is Scope.STOPPED:
-            stopped = True
-            then(done, step, step.why, frozen=True, empty=not preemptible)
-        elif step.sync.scope is Scope.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
-            notes = INSIDE if step.sync.scope is Scope.EVERY_TASK else EVERYBODY
-            then(number, step, f"begins to wait: {step.why}", notes=notes)
-            then(done, step, step.why, **refetched(step, at + 1))
-        elif step.sync.scope in (Scope.EVERY_CPU, Scope.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
-            hidden.publish(step)
-            then(done, step, step.why, frozen=moments_so_far[-1].frozen and not resumes(step), **refetched(step, at))
-            stopped = stopped and not resumes(step)
-        else:
-            raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
-    steps_done = moments_so_far[-1].steps
-    if stopped:
-        then(steps_done, None, "every CPU goes on", frozen=False)
-    if isa in BY_ITSELF:
-        why = "every CPU has taken an interrupt since"
-        moments_so_far.append(Moment(steps_done, None, why, len(moments_so_far), hidden.moments()))
-    return moments_so_far
+        (plan.leave_out if number in dropped else plan.take)(number, step)
+    return plan.finished()
 
 
 class Hidden:
@@ -130,10 +286,10 @@ class Hidden:
         self._writes: dict[int, Write] = {}
         self._since: list[Write] = []  # the last wait of that kind
 
-    def write(self, moment: int, step: Write) -> None:
-        """One that leads to a moment."""
+    def write(self, number: int, step: Write) -> None:
+        """One, by its number in the plan."""
         if self._publishes:
-            self._writes[moment] = step
+            self._writes[number] = step
             self._since.append(step)
 
     def publish(self, step: Wait) -> None:
@@ -148,8 +304,8 @@ class Hidden:
         if step.sync in self._publishes:
             self._since = []
 
-    def moments(self) -> frozenset[int]:
-        """Those that lead to what is hidden now."""
+    def steps(self) -> frozenset[int]:
+        """The numbers of those that are hidden now."""
         return frozenset(self._writes)
 
 

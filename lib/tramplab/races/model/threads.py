@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ..subject import FixUp, overlap
+from ..subject import Attachment, FixUp, overlap
 from .executions import Executions
 from .fetches import Fetches
 from .judge import Step
 from .locals import IDLE, Local
 from .moments import EVERYBODY, INSIDE, Moment
 from .verdicts import FREED, LATE, MISSED, TORN, Violation
+
+#: A count has so many bits.
+_COUNT = (1 << 32) - 1
+
+
+def _first_steps(count: int) -> int:
+    """The mask of so many first steps.
+
+    >>> _first_steps(3)
+    7
+    """
+    return (1 << count) - 1
 
 
 class Threads:
@@ -22,9 +34,10 @@ class Threads:
         self.subject, self.locals, self.moments = executions.subject, executions.locals, moments
         self.executions, self._fetches = executions, fetches
         self._quiet: dict[int, tuple[int, bytes] | None] = {}
-        self._led = {m.number: n for n, m in enumerate(moments) if m.number is not None}
-        self._freed = [(self._led[number], area) for number, area in self.subject.freed.items() if number in self._led]
-        self._gone = {o.address: self._after(o.gone) for o in self.subject.ops if o.gone is not None}
+        taken = {id(m.step) for m in moments}
+        given = [(number, area) for number, area in self.subject.freed.items() if id(self.subject.steps[number]) in taken]
+        self._freed = [(self._first(1 << number), area) for number, area in given]
+        self._gone = {o.address: self._first(_first_steps(o.gone)) for o in self.subject.ops if o.gone is not None}
 
     # what the search asks
 
@@ -32,15 +45,42 @@ class Threads:
         """A thread that begins a call at a moment; refetched: on a CPU that has been made to look at its text again."""
         return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched)))
 
+    def nested(self, number: int, at: int, refetched: bool) -> int | None:
+        """The call that an exception begins which interrupts a thread; None where none does: that is only looked at in a site that
+        the plan changes, as elsewhere it is what another thread could do."""
+        if at == IDLE or not self._changes(self.locals[at].pc) or self._nesting(at) == self.subject.nests:
+            return None
+        begun = Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched), at)
+        return self.locals.number(begun)
+
+    def _nesting(self, at: int) -> int:
+        """How many calls a thread's one has interrupted."""
+        outer = self.locals[at].outer
+        return 0 if outer == IDLE else 1 + self._nesting(outer)
+
+    def sleeps(self, at: int) -> bool:
+        """Can a thread sleep where it is?"""
+        return self.subject.sleeps and at != IDLE and self.locals[at].pc == self.subject.body
+
+    def counted(self, at: int) -> bool:
+        """Does a thread hold a reference?"""
+        counter = self.subject.counter
+        if counter is None or at == IDLE:
+            return False
+        word = dict(self.locals[at].memory).get(counter & -8, 0)
+        return bool(word >> 8 * (counter & 7) & _COUNT)
+
     def _due(self, number: int, refetched: bool) -> frozenset[int]:
         """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
         that are attached then, as nothing will ever make it look again."""
         last = number == len(self.moments) - 1
-        seen = self.moments[number if last else self._fetches.earliest(number, refetched)].steps
-        steps = self.moments[number].steps
-        return frozenset(
-            o.address for o in self.subject.ops if o.on is not None and o.on <= seen and (o.off is None or steps <= o.off)
-        )
+        seen = self.moments[number if last else self._fetches.earliest(number, refetched)].done
+        on = [o for o in self.subject.ops if o.on is not None and not _first_steps(o.on) & ~seen]
+        return frozenset(o.address for o in on if not self._leaves(o, number))
+
+    def _leaves(self, ops: Attachment, number: int) -> bool:
+        """Has an ops begun to go away?"""
+        return ops.off is not None and bool(self.moments[number].done >> ops.off)
 
     def follow(self, number: int, at: int, refetched: bool) -> list[tuple[int, Violation | None, bytes]]:
         """Where a thread can be after its next instruction at a moment: (local, what must not happen, the instruction), in
@@ -63,21 +103,22 @@ class Threads:
     def alone(self, number: int, at: int, noted: bool, refetched: bool) -> tuple[int, bytes] | None:
         """Where a thread's next instruction leads, and that instruction, if from this moment on nothing that the patcher does
         before it must wait for this thread can change or notice it, and it cannot go wrong; else None."""
-        if at == IDLE:
+        if at == IDLE or self.sleeps(at):
             return None
         pc, end = self.locals[at].pc, self._waited_for(number, self.masked(at), noted)
-        if self._fetches.changes(pc, self._fetches.earliest(number, refetched, pc), end):
+        if not self._fetches.settled(pc, number, refetched, end):
             return None
         (instruction,) = self._fetches.at(number, pc, refetched)
         step = self._step(number, at, instruction)
-        if step.wrong or step.next == IDLE or self.masked(at) != self.masked(step.next):
+        if step.wrong or step.next == self.locals[at].outer or self.masked(at) != self.masked(step.next):
             return None
         if self._gone.get(step.called, end + 1) <= end:
             return None
         if any(n <= end for touched in ((pc, len(instruction)), *step.reads) for n in self._given_back(touched)):
             return None
-        changes = any(number < n <= end for read in step.reads for n in self._written(read))
-        return None if changes else (step.next, instruction)
+        done = self.moments[number].done
+        changes = (first <= end for read in step.reads for n, first in self._written(read) if not done >> n & 1)
+        return None if any(changes) else (step.next, instruction)
 
     def quiet(self, at: int) -> tuple[int, bytes] | None:
         """The same, where it is so at every moment."""
@@ -86,7 +127,7 @@ class Threads:
         return self._quiet[at]
 
     def _always_alone(self, at: int) -> tuple[int, bytes] | None:
-        if at == IDLE or self._fetches.changes(self.locals[at].pc):
+        if at == IDLE or self.sleeps(at) or self._fetches.near(self.locals[at].pc):
             return None
         found = self.alone(0, at, False, False)
         if found is None or not found[0]:
@@ -101,9 +142,9 @@ class Threads:
         return tuple(n for n, area in self._freed if overlap(touched, area))
 
     @functools.cache  # noqa: B019
-    def _written(self, read: tuple[int, int]) -> tuple[int, ...]:
-        """The moments that writes of these bytes lead to."""
-        return tuple(self._led[number] for number in self.executions.written(read))
+    def _written(self, read: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        """The plan's writes of these bytes: number, and the first moment at which it can be done."""
+        return tuple((number, self._first(1 << number)) for number in self.executions.written(read))
 
     @functools.cache  # noqa: B019
     def _waited_for(self, number: int, masked: bool, noted: bool) -> int:
@@ -115,9 +156,11 @@ class Threads:
     def moved(self, number: int, at: int) -> int:
         """A thread behind the patcher's step that leads to a moment: the same, unless that step puts threads elsewhere."""
         step = self.moments[number].step
-        if at == IDLE or not isinstance(step, FixUp) or self.locals[at].pc != step.at:
+        if at == IDLE or not isinstance(step, FixUp):
             return at
-        return self.locals.number(self.locals[at]._replace(pc=step.to))
+        local = self.locals[at]
+        outer = self.moved(number, local.outer) if step.every else local.outer
+        return self.locals.number(local._replace(pc=step.to if local.pc == step.at else local.pc, outer=outer))
 
     def touched(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """The (address, size) that a thread's next instruction is fetched from, and of all that it has ever read there."""
@@ -130,10 +173,17 @@ class Threads:
     # inside
 
     def _changes(self, pc: int) -> bool:
-        return self._fetches.changes(pc)
+        return bool(self._fetches.near(pc))
 
     def _step(self, number: int, at: int, instruction: bytes) -> Step:
-        return self.executions.step(at, instruction, self.moments[number].steps)
+        """Whatever a call has interrupted, it does the same; when it returns, that goes on."""
+        local = self.locals[at]
+        if local.outer == IDLE:
+            return self.executions.step(at, instruction, self.moments[number].done)
+        step = self._step(number, self.locals.number(local._replace(outer=IDLE)), instruction)
+        if step.next == IDLE:
+            return replace(step, next=local.outer)
+        return replace(step, next=self.locals.number(self.locals[step.next]._replace(outer=local.outer)))
 
     def _wrong(self, number: int, local: Local, step: Step) -> Violation | None:
         for touched in ((local.pc, 1), *step.reads) if self._freed else ():
@@ -148,15 +198,15 @@ class Threads:
 
     def _missed(self, number: int, wrong: Violation, local: Local) -> Violation | None:
         """Not, if what was not called has begun to go away meanwhile."""
-        steps = self.moments[number].steps
         for ops in self.subject.ops:
-            if ops.address in local.due and local.called.count(ops.address) != 1 and (ops.off is None or steps <= ops.off):
+            if ops.address in local.due and local.called.count(ops.address) != 1 and not self._leaves(ops, number):
                 return wrong
         return None
 
-    def _after(self, steps: int) -> int:
-        """The first moment at which so many steps are done."""
-        return bisect.bisect_left([m.steps for m in self.moments], steps)
+    @functools.cache  # noqa: B019
+    def _first(self, steps: int) -> int:
+        """The first moment at which the steps of a mask are done."""
+        return next((n for n, m in enumerate(self.moments) if not steps & ~m.done), len(self.moments))
 
     def _where(self, address: int) -> str:
         return self.subject.name_of(address)

@@ -2,6 +2,8 @@
 
 All were sketched in <ZfBbxPDd0rz6FN2T@FVFF77S0Q05N>. For the ways out, the writes of an AUIPC and a JALR at once, which the kernel
 makes with the machine stopped, to a site or to the call in its trampoline, are replaced by other steps; all else in the plan stays.
+The mail has a breakpoint replace the JALR first, and several stop_machine() with synchronize_rcu_tasks() between them if text may
+not change while it is executed; what its handler does, and how the other parts follow, is the lab's.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from collections.abc import Callable
 from typing import TypeGuard
 
 from ...build.assemble import assemble
-from ...ftrace.steps import INSTRUCTION, Step, Sync, Wait, Write, text
-from ...isa.riscv64 import CALL_T0, EBREAK
+from ...ftrace.arch.riscv64 import flush
+from ...ftrace.steps import INSTRUCTION, Step, Sync, Wait, Write, pointer, text, word
+from ...isa.riscv64 import C_EBREAK, CALL_T0, EBREAK
 from ..subject import FixUp, Planned, Subject, replanned
 
-_HALF, _PAIR = 4, 8
+_PARCEL, _HALF, _PAIR = 2, 4, 8
 #: From the first byte of the module area to the target of a direct call: not where ftrace_caller lies in its 4 KiB.
 _ELSEWHERE = 0x940
 _GOES_ON = "jr t0"
@@ -38,34 +41,113 @@ def leading_elsewhere(subject: Subject) -> Subject:
 
 
 def trapping(subject: Subject) -> Subject:
-    """The second instruction becomes a breakpoint, then the first changes, then the second, with a wait after each; before the
-    last one also for every task that was preempted between the two. The handler goes on behind the site."""
+    """C.EBREAK, a parcel of two bytes, in place of the second instruction, then of the first, and all that changes later is written
+    in parcels as well: a fetch that finds parts of two instructions finds a breakpoint, or what was there, or what is to be there.
+    The guest's handler goes on behind the pair. Before the second one changes, every task has left the place between the two."""
+
+    def steps(site: Write) -> list[Planned]:
+        first, second = site.data[:_HALF], site.data[_HALF:]
+        at, behind = site.address, site.address + _HALF
+        return [
+            *_announced(subject, site),
+            _trap(behind, "second"),
+            *flush("every hart executes the breakpoint"),
+            _trap(at, "first"),
+            *flush("every hart executes both breakpoints"),
+            text(at + _PARCEL, first[_PARCEL:], f"the first instruction's second parcel, {site.why}", INSTRUCTION),
+            *flush("every hart finds the first instruction's tail"),
+            text(at, first[:_PARCEL], f"the first instruction's first parcel, {site.why}", INSTRUCTION),
+            *flush("every hart executes the first instruction"),
+            Wait(Sync.RCU_TASKS, "nobody stands between the two"),
+            text(behind + _PARCEL, second[_PARCEL:], f"the second instruction's second parcel, {site.why}", INSTRUCTION),
+            *flush("every hart finds the second instruction's tail"),
+            text(behind, second[:_PARCEL], f"the second instruction's first parcel, {site.why}", INSTRUCTION),
+            *flush("every hart executes the second instruction"),
+        ]
+
+    return _trapped(subject, steps, stops=False)
+
+
+def trapping_whole(subject: Subject) -> Subject:
+    """The same with an EBREAK of four bytes in place of the second instruction, and each instruction written as a whole."""
 
     def steps(site: Write) -> list[Planned]:
         first, second = site.data[:_HALF], site.data[_HALF:]
         behind = site.address + _HALF
-        every = Wait(Sync.FLUSH_ICACHE, "every hart executes the breakpoint")
         return [
+            *_announced(subject, site),
             text(behind, EBREAK, "a breakpoint in place of the second instruction", INSTRUCTION),
-            every,
+            *flush("every hart executes the breakpoint"),
             text(site.address, first, f"the first instruction of {site.why}", INSTRUCTION),
-            Wait(Sync.FLUSH_ICACHE, "every hart executes the first instruction"),
+            *flush("every hart executes the first instruction"),
             Wait(Sync.RCU_TASKS, "nobody stands between the two"),
             text(behind, second, f"the second instruction of {site.why}", INSTRUCTION),
-            Wait(Sync.FLUSH_ICACHE, "every hart executes the second instruction"),
+            *flush("every hart executes the second instruction"),
         ]
 
-    skips = {s.address + _HALF: s.address + _PAIR for s in subject.steps if _is_pair(s)}
-    return dataclasses.replace(_replaced(subject, steps, stops=False), skips=skips)
+    return _trapped(subject, steps, stops=False)
+
+
+def trapping_stopped(subject: Subject) -> Subject:
+    """As the mail has it: each step with the machine stopped, and as no wait for tasks can be made then, that wait between two."""
+
+    def stopped(step: Write) -> list[Planned]:
+        return [Wait(Sync.STOP_MACHINE, "every other hart waits"), step, Wait(Sync.FENCE_I, "every hart refetches and continues")]
+
+    def steps(site: Write) -> list[Planned]:
+        first, second = site.data[:_HALF], site.data[_HALF:]
+        behind = site.address + _HALF
+        return [
+            *_announced(subject, site),
+            *stopped(_trap(behind, "second")),
+            *stopped(text(site.address, first, f"the first instruction of {site.why}", INSTRUCTION)),
+            Wait(Sync.RCU_TASKS, "nobody stands between the two"),
+            *stopped(text(behind, second, f"the second instruction of {site.why}", INSTRUCTION)),
+        ]
+
+    return _trapped(subject, steps, stops=False)
 
 
 def putting_back(subject: Subject) -> Subject:
-    """stop_machine() as it is, and a thread that would resume at the second instruction resumes at the first."""
+    """stop_machine() as it is, and a thread that would resume at the second instruction resumes at the first: in every set of
+    registers that it has saved, as an exception may have interrupted it there and its handler may be there again."""
+    return _put_back(subject, every=True)
 
+
+def putting_back_newest(subject: Subject) -> Subject:
+    """The same in the newest set of registers only."""
+    return _put_back(subject, every=False)
+
+
+def _put_back(subject: Subject, every: bool) -> Subject:
     def steps(site: Write) -> list[Planned]:
-        return [site, FixUp(site.address + _HALF, site.address, "threads between the two are put back before both")]
+        why = "threads between the two are put back before both"
+        return [site, FixUp(site.address + _HALF, site.address, why, every)]
 
-    return _replaced(subject, steps, stops=True)
+    return dataclasses.replace(_replaced(subject, steps, stops=True), nests=1)
+
+
+def _trap(address: int, which: str) -> Write:
+    return text(address, C_EBREAK, f"a breakpoint in place of the {which} instruction", INSTRUCTION)
+
+
+def _announced(subject: Subject, site: Write) -> list[Planned]:
+    """Before a breakpoint: the pair that it is in, for the guest's handler."""
+    if not subject.vector:
+        return []
+    at = subject.machine.image.address("lab_pair")
+    why = "the handler finds the pair before its breakpoint is met"
+    return [word(at, site.address, f"the pair that changes, {site.why}"), Wait(Sync.WMB, why)]
+
+
+def _trapped(subject: Subject, steps: Callable[[Write], list[Planned]], stops: bool) -> Subject:
+    """Under breakpoints, from which the guest's handler goes on behind the pair; on a real kernel, which has none, in one step."""
+    pairs = [s for s in subject.steps if _is_pair(s)]
+    skips = {s.address + at: s.address + _PAIR for s in pairs for at in (0, _HALF)}
+    if subject.vector:
+        address = subject.machine.image.address
+        subject.machine.write(address("lab_trap_handler"), pointer(address("lab_trap_pair")))
+    return dataclasses.replace(_replaced(subject, steps, stops), skips=skips)
 
 
 def _replaced(subject: Subject, steps: Callable[[Write], list[Planned]], stops: bool) -> Subject:

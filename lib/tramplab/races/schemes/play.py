@@ -11,10 +11,11 @@ from ...emulate.traps import Vector
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
-from ...ftrace.steps import Free, Scope, Step, Wait
+from ...ftrace.steps import POINTER, Free, Scope, Step, Wait, Write
 from ...lab.kernel import Kernel
 from ...lab.places import vector
 from ...lab.view import Function
+from ...trampolines.bpf.request import Bpf
 from ..subject import Attachment, Call, Subject
 
 #: What callee-saved registers hold when the function is called.
@@ -24,6 +25,12 @@ FUNCTION = "three_args"
 #: Where a breakpoint's handler of the lab keeps registers, which in a kernel is on the CPU's own stack, and its count of
 #: breakpoints, which no thread asks for.
 TRAP_SCRATCH = ("lab_trap_regs", "lab_trap_count")
+#: riscv64's entry puts registers into the task until it has a stack.
+TASK_SCRATCH = ("trap_a0", "trap_a1", "trap_sp", "kernel_sp")
+#: Counts of calls, of which each thread is taken to have its own, as no thread asks for them.
+COUNTS = ("lab_direct_hits", "lab_bpf_hits")
+#: The guest's struct of a BPF trampoline, with the reference that each call of the function from there holds.
+_IMAGE = "bpf_tramp_image"
 #: Registering and unregistering, before the name of the one that does.
 ON, OFF = "+", "-"
 
@@ -36,6 +43,7 @@ class _Plan:
     freed: dict[int, tuple[int, int]] = field(default_factory=dict)
     made: list[tuple[int, int, str]] = field(default_factory=list)
     ops: dict[str, tuple[Registered, Attachment]] = field(default_factory=dict)
+    counter: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Stage:
     registers, stack, value: how it is called, and what it returns.
     private, scratch: (address, size) of what a thread writes beside its stack, see Subject.
     vector: the address that breakpoints jump to, None if they are not taken.
+    per_cpu: the address of the CPU's data.
     made: (address, size, name) of generated code, which is in no image.
     kernel: whose text it is, "" for the lab's.
     carry_out: executes a plan.
@@ -64,6 +73,7 @@ class Stage:
     scratch: tuple[tuple[int, int], ...]
     vector: Vector | None
     carry_out: Callable[[list[Step]], None]
+    per_cpu: int = 0
     made: tuple[tuple[int, int, str], ...] = ()
     kernel: str = ""
 
@@ -72,6 +82,9 @@ def in_lab(kernel: Kernel, takes_traps: bool = False) -> Stage:
     """A lab kernel; takes_traps: do breakpoints lead to the guest's handler?"""
     f, cpu, image = kernel.function(FUNCTION), kernel.cpus[0], kernel.image
     registers, stack = kernel.passed(ARGUMENTS, {})
+    scratch = [(image.address(n), image.symbol(n).size) for n in (*COUNTS, *(TRAP_SCRATCH if takes_traps else ()))]
+    task = image.struct("task_struct")
+    scratch += [(cpu.task + task.fields[n].offset, task.fields[n].size) for n in TASK_SCRATCH if takes_traps and n in task.fields]
     return Stage(
         machine=kernel.machine,
         slowpath=kernel.slowpath,
@@ -80,9 +93,10 @@ def in_lab(kernel: Kernel, takes_traps: bool = False) -> Stage:
         stack=tuple(stack),
         value=kernel.call(f, *ARGUMENTS).value,
         private=((cpu.task, image.struct("task_struct").size), (cpu.pcpu, image.struct("lab_pcpu").size)),
-        scratch=tuple((image.address(n), image.symbol(n).size) for n in TRAP_SCRATCH) if takes_traps else (),
+        scratch=tuple(scratch),
         vector=vector(image) if takes_traps else None,
         carry_out=kernel.apply,
+        per_cpu=cpu.pcpu,
     )
 
 
@@ -133,6 +147,8 @@ def subject(
         direct=direct,
         preemptible=preemptible,
         vector=stage.vector,
+        sleeps=plan.counter is not None,
+        counter=plan.counter,
         kernel=stage.kernel,
     )
 
@@ -140,6 +156,11 @@ def subject(
 def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
     ops, steps = stage.slowpath.register(replace(requests[name], filter=(stage.function.name,)))
     plan.steps += steps
+    if isinstance(ops.request, Bpf) and ops.request.calls_function:
+        (image,) = [at for at, what in ops.structs.items() if what.startswith(_IMAGE)]
+        (made,) = [step.data for step in steps if isinstance(step, Write) and step.address == image]
+        at = stage.slowpath.image.struct(_IMAGE).fields["pcref"].offset
+        plan.counter = stage.per_cpu + int.from_bytes(made[at : at + POINTER], "little")
     plan.made += [(made.address, made.size, f"{made.name}[{name}]") for made in ops.generated]
     plan.ops[name] = ops, Attachment(name, ops.address, on=len(plan.steps))
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...base.arguments import of_name
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
+from ...trampolines.bpf.request import Bpf
+from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
 from ..model.fetches import STALE, TORN
 from ..subject import Subject
 from . import by_hand, stores
-from .play import Stage, in_lab, subject
+from .play import OFF, ON, Stage, in_lab, subject
+from .tasks import configured
 
 #: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
 #: always called through the list where it shares its trampoline with others.
@@ -23,9 +26,21 @@ REQUESTS: dict[str, Callable[[], Request]] = {
     "c": lambda: Ops(dynamic=False),
     "module": Ops,
     "another": lambda: Ops(callback="lab_observe"),
+    "near": Direct,
+    "far": lambda: Direct(far=True),
+    "fexit": lambda: Bpf(fexit=1),
 }
-#: All that can happen to a function: its first ops, a second, back to one, to none, and one again.
-LIFE = ("+a", "+b", "-a", "-b", "+c")
+#: What can happen to a function: ops come and go. Static ones, as the function tracer's, dynamic ones, as a module's, and a direct
+#: call, which the site makes itself where it is near.
+LIVES = {
+    "static": ("+a", "+b", "-a", "-b", "+c"),
+    "last-first": ("+a", "+b", "-b", "-a", "+c"),
+    "dynamic": ("+module", "+another", "-module", "-another", "+a"),
+    "mixed": ("+module", "+b", "-module", "-b", "+a"),
+    "near": ("+near", "+a", "-near", "-a", "+b"),
+    "far": ("+far", "+a", "-far", "-a", "+b"),
+    "beside": ("+a", "+near", "-a", "-near", "+b"),
+}
 
 
 @dataclass(frozen=True)
@@ -55,23 +70,47 @@ class Scheme:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     changed: Callable[[Subject], Subject] | None = None
 
+    @property
+    def plain(self) -> bool:
+        """Are all that come and go on it ops with a callback, and none a direct call?"""
+        return all(isinstance(REQUESTS[play.strip(ON + OFF)](), Ops) for play in (*self.plays, *self.before))
+
+    def lived(self, life: str) -> Scheme:
+        """The same kernel with another of LIVES; raises TramplabError with near matches for a name that is none."""
+        return replace(self, plays=of_name("life", life, LIVES), before=())
+
     def subject(self, stage: Stage | None = None) -> Subject:
         """The plan, on a lab kernel of its own or on another stage."""
         stage = stage or in_lab(Kernel(self.isa, self.release, traps=self.traps, **self.overrides), self.traps)
         requests = {name: make() for name, make in REQUESTS.items()}
         made = subject(stage, self.plays, requests, self.before, self.preemptible)
-        return self.changed(made) if self.changed else made
+        return configured(self.changed(made) if self.changed else made, self.release)
 
 
+_LIFE = LIVES["static"]
 _ON_OFF_ON = ("+module", "-module", "+another")
+_BPF = ("+fexit", "-fexit", "+a")
 _PREEMPTION = "kernels with this site are not preemptible; this one is"
+_NEVER_WRITTEN = "proposed, and never written"
 _NO_BREAKPOINT = "every kernel puts a breakpoint there first"
 _SCHEMES = (
     Scheme("arm64-bl", "arm64", "v6.1", "BL or NOP", _ON_OFF_ON),
     Scheme(
         "arm64-common", "arm64", "v6.1", "BL or NOP, and one trampoline that knows its ops from a variable", ("+b", "-a"), ("a",)
     ),
-    Scheme("arm64-call-ops", "arm64", "v6.16", "BL or NOP, and a pointer to the ops beside the function", LIFE),
+    Scheme("arm64-call-ops", "arm64", "v6.16", "BL or NOP, and a pointer to the ops beside the function", _LIFE),
+    Scheme("arm64-direct", "arm64", "v6.16", "the same with a direct call that the BL reaches", LIVES["near"]),
+    Scheme("arm64-direct-far", "arm64", "v6.16", "the same with a direct call out of its reach", LIVES["far"]),
+    Scheme("arm64-fexit", "arm64", "v6.16", "the same with a BPF trampoline that calls the function and is freed", _BPF),
+    Scheme(
+        "riscv64-detour16",
+        "riscv64",
+        "v6.1",
+        "AUIPC and JALR between a store and a load of ra, or four NOPs, with the machine stopped",
+        _ON_OFF_ON,
+        preemptible=False,
+    ),
+    Scheme("riscv64-detour16-preempt", "riscv64", "v6.1", "the same in a preemptible kernel", _ON_OFF_ON),
     Scheme(
         "riscv64-pair",
         "riscv64",
@@ -102,19 +141,49 @@ _SCHEMES = (
         "riscv64-trap",
         "riscv64",
         "v6.12",
-        "a breakpoint in place of the JALR while the AUIPC changes; its handler goes on behind it",
+        "C.EBREAK in place of both instructions while they change, parcel by parcel; the guest's handler goes on behind them",
         _ON_OFF_ON,
-        hypothetical="proposed, and never written",
+        hypothetical=_NEVER_WRITTEN,
+        traps=True,
         changed=by_hand.trapping,
+    ),
+    Scheme(
+        "riscv64-trap-whole",
+        "riscv64",
+        "v6.12",
+        "EBREAK in place of the JALR while the AUIPC changes, each instruction written as a whole",
+        _ON_OFF_ON,
+        hypothetical=_NEVER_WRITTEN,
+        traps=True,
+        changed=by_hand.trapping_whole,
+    ),
+    Scheme(
+        "riscv64-trap-stopped",
+        "riscv64",
+        "v6.12",
+        "C.EBREAK in place of the JALR while the AUIPC changes, each step with the machine stopped, and a wait for tasks between",
+        _ON_OFF_ON,
+        hypothetical=_NEVER_WRITTEN,
+        traps=True,
+        changed=by_hand.trapping_stopped,
     ),
     Scheme(
         "riscv64-saved-pc",
         "riscv64",
         "v6.12",
-        "with the machine stopped, threads between AUIPC and JALR are put back before both",
+        "with the machine stopped, threads between AUIPC and JALR are put back before both, in every set of saved registers",
         _ON_OFF_ON,
-        hypothetical="proposed, and never written",
+        hypothetical=_NEVER_WRITTEN,
         changed=by_hand.putting_back,
+    ),
+    Scheme(
+        "riscv64-saved-pc-newest",
+        "riscv64",
+        "v6.12",
+        "the same, in the newest set of saved registers only",
+        _ON_OFF_ON,
+        hypothetical=_NEVER_WRITTEN,
+        changed=by_hand.putting_back_newest,
     ),
     Scheme(
         "riscv64-fixed-auipc",
@@ -134,8 +203,10 @@ _SCHEMES = (
         overrides={"call_ops": False},
     ),
     Scheme(
-        "riscv64-call-ops", "riscv64", "v6.16", "the AUIPC written at boot, JALR or NOP behind it, and a pointer to the ops", LIFE
+        "riscv64-call-ops", "riscv64", "v6.16", "the AUIPC written at boot, JALR or NOP behind it, and a pointer to the ops", _LIFE
     ),
+    Scheme("riscv64-direct", "riscv64", "v6.16", "the same with a direct call that the trampoline makes", LIVES["far"]),
+    Scheme("riscv64-fexit", "riscv64", "v6.16", "the same with a BPF trampoline that calls the function and is freed", _BPF),
     Scheme(
         "x86_64-int3",
         "x86_64",

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..model.locals import IDLE
-from ..model.moments import EVERYBODY, INSIDE
+from ..model.moments import COUNTED, EVERYBODY, INSIDE, Moment
 from ..model.threads import Threads
 from ..model.verdicts import Violation
 
 #: Moment, local, and whether the thread is noted down for a wait.
 State = tuple[int, int, bool]
-#: What is taken: a call begins, an instruction, an interrupt for which the patcher waits, or a step of the patcher's.
-CALLS, EXECUTES, INTERRUPTED, PATCHES = "calls", "executes", "interrupted", "patches"
+#: What is taken: a call begins, an instruction, an interrupt for which the patcher waits, an exception whose handler calls the
+#: function, a thread's sleep, or a step of the patcher's.
+CALLS, EXECUTES, INTERRUPTED, NESTS, SLEEPS, PATCHES = "calls", "executes", "interrupted", "nests", "sleeps", "patches"
 
 
 class Taken(NamedTuple):
@@ -31,12 +32,14 @@ class Taken(NamedTuple):
     moment: the moment at which a thread took it, or to which the patcher's step led.
     at: the thread's local before.
     instruction: the bytes that it executed, if it executed any.
+    step: the number of the patcher's step in the plan, -1 where there is none, or it only begins.
     """
 
     what: str
     moment: int
     at: int
     instruction: bytes = b""
+    step: int = -1
 
 
 class Move(NamedTuple):
@@ -105,33 +108,45 @@ class Automaton:
         row = []
         for what, to, still, wrong, instruction in self._steps(state):
             end, more = (to, 0) if wrong else self._on(moment, to, still)
-            row.append((-1 - self._number(wrong), False) if wrong else (end, still))
-            yield Move((moment, end, still), Taken(what, moment, at, instruction), to, 1 + more, wrong)
+            noted_on = self._still(self.threads.moments[moment], still, end)
+            row.append((-1 - self._number(wrong), False) if wrong else (end, noted_on))
+            yield Move((moment, end, noted_on), Taken(what, moment, at, instruction), to, 1 + more, wrong)
         self.table[state] = tuple(row)
-        if moment + 1 == len(self.threads.moments) or noted:
-            return
-        ahead = self.threads.moments[moment + 1]
-        if ahead.empty and at != IDLE:
-            return
-        still = ahead.notes == EVERYBODY or (ahead.notes == INSIDE and at != IDLE)
-        to = self.threads.moved(moment + 1, at)
-        end, more = self._on(moment + 1, to, still)
-        self.carried[moment + 1, at] = end, still
-        yield Move((moment + 1, end, still), Taken(PATCHES, moment + 1, at), to, 1 + more, None)
+        for after in () if noted else self.threads.moments[moment].after:
+            ahead = self.threads.moments[after]
+            if ahead.empty and at != IDLE:
+                continue
+            to = self.threads.moved(after, at)
+            still = self._still(ahead, bool(ahead.notes), to)
+            end, more = self._on(after, to, still)
+            still = self._still(ahead, still, end)
+            self.carried[after, at] = end, still
+            step = (ahead.done & ~self.threads.moments[moment].done).bit_length() - 1
+            yield Move((after, end, still), Taken(PATCHES, after, at, step=step), to, 1 + more, None)
+
+    def _still(self, current: Moment, noted: bool, at: int) -> bool:
+        """Is a thread that was noted down for a wait still waited for?"""
+        if current.notes == COUNTED:
+            return noted and self.threads.counted(at)
+        return noted and (current.notes == EVERYBODY or at != IDLE)
 
     def _steps(self, state: State) -> Iterator[tuple[str, int, bool, Violation | None, bytes]]:
         """What a thread can do by itself: what, where it is then, whether it is still noted down, what is wrong, the
         instruction."""
         moment, at, noted = state
         threads, current = self.threads, self.threads.moments[moment]
-        if current.frozen:
+        if current.frozen or (current.stopping and not noted):
             return
         refetched = current.notes == EVERYBODY and not noted
         if at == IDLE:
             yield CALLS, threads.begins(moment, refetched), noted, None, b""
         else:
             for to, wrong, instruction in threads.follow(moment, at, refetched):
-                yield EXECUTES, to, noted and (current.notes == EVERYBODY or to != IDLE), wrong, instruction
+                yield EXECUTES, to, self._still(current, noted, to), wrong, instruction
+            if (inner := threads.nested(moment, at, refetched)) is not None:
+                yield NESTS, inner, noted, None, b""
+            if noted and current.notes == INSIDE and threads.sleeps(at):
+                yield SLEEPS, at, False, None, b""
         if current.notes == EVERYBODY and noted and not threads.masked(at):
             yield INTERRUPTED, at, False, None, b""
 

@@ -20,6 +20,7 @@ class Rows:
     steps: per moment, code -> the codes it leads to, or -1 - the number of a violation.
     carried: per moment, code -> the code with which that moment begins.
     empty: per moment, whether it begins only when all threads are idle.
+    after: per moment, those that can be next.
     wrong: the violations.
     """
 
@@ -27,11 +28,13 @@ class Rows:
     steps: list[dict[int, tuple[int, ...]]]
     carried: list[dict[int, int]]
     empty: list[bool]
+    after: list[tuple[int, ...]]
     wrong: list[Violation]
 
 
 def rows(automaton: Automaton) -> Rows:
-    """The table of an automaton that was built. Reduced: moments that a thread cannot tell from the one before are left out."""
+    """The table of an automaton that was built. Reduced: of moments one after the other those are left out that a thread cannot
+    tell from the one before."""
     places: dict[int, int] = {IDLE: 0}
 
     def code(at: int, noted: bool) -> int:
@@ -46,9 +49,16 @@ def rows(automaton: Automaton) -> Rows:
     for (moment, at), (end, still) in automaton.carried.items():
         carried[moment][code(at, False)] = code(end, still)
     empty = [m.empty for m in moments]
-    if automaton.reduced:
+    following = [m.after for m in moments]
+    if automaton.reduced and following == _line(len(moments)):
         steps, carried, empty = _told_apart(steps, carried, empty, [bool(m.notes) or m.frozen for m in moments])
-    return Rows(2 * len(places), steps, carried, empty, automaton.wrong)
+        following = _line(len(steps))
+    return Rows(2 * len(places), steps, carried, empty, following, automaton.wrong)
+
+
+def _line(count: int) -> list[tuple[int, ...]]:
+    """The next one of each of so many that come one after the other."""
+    return [(n + 1,) for n in range(count - 1)] + [()]
 
 
 def _told_apart(

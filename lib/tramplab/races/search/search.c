@@ -19,6 +19,8 @@ struct search {
 	const uint32_t *successors;	/* codes, or VIOLATION and its number */
 	const uint32_t *carried;	/* of each (moment, code): the code at the beginning of that moment */
 	const uint8_t *empty;		/* of each moment: does it only begin when all threads are idle? */
+	const uint32_t *next_first;	/* of each moment: those that can be next begin there */
+	const uint32_t *next;
 	uint64_t nr_moments, nr_codes, nr_threads, sorted;
 	uint64_t moment_bits, code_bits;
 	uint64_t *states;		/* in the order in which they were found */
@@ -61,19 +63,18 @@ static int add(struct search *s, uint64_t moment, const uint32_t *codes)
 	return 1;
 }
 
-static int patch(struct search *s, uint64_t moment, const uint32_t *codes)
+/* The patcher goes on to a moment, if nobody keeps it. */
+static int patch(struct search *s, uint64_t to, const uint32_t *codes)
 {
 	uint32_t after[MOST_THREADS];
 
-	if (moment + 1 == s->nr_moments)
-		return 1;
 	for (uint64_t n = 0; n < s->nr_threads; n++) {
-		if (codes[n] & 1 || (s->empty[moment + 1] && codes[n]))
+		if (codes[n] & 1 || (s->empty[to] && codes[n]))
 			return 1;
-		after[n] = s->carried[(moment + 1) * s->nr_codes + codes[n]];
+		after[n] = s->carried[to * s->nr_codes + codes[n]];
 	}
 	s->transitions++;
-	return add(s, moment + 1, after);
+	return add(s, to, after);
 }
 
 /* Visit so many states more. */
@@ -112,8 +113,9 @@ int tramplab_search(struct search *s, uint64_t budget)
 			}
 			codes[n] = mine;
 		}
-		if (!patch(s, moment, codes))
-			return FULL;
+		for (uint32_t at = s->next_first[moment]; at < s->next_first[moment + 1]; at++)
+			if (!patch(s, s->next[at], codes))
+				return FULL;
 	}
 	return ALL_SEEN;
 }

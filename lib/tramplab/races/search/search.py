@@ -47,7 +47,7 @@ class Searched:
 
 class _Search(ctypes.Structure):
     _fields_ = [
-        *((name, c_void_p) for name in ("first", "successors", "carried", "empty")),
+        *((name, c_void_p) for name in ("first", "successors", "carried", "empty", "next_first", "next")),
         *((name, c_uint64) for name in ("nr_moments", "nr_codes", "nr_threads", "sorted", "moment_bits", "code_bits")),
         *((name, c_void_p) for name in ("states", "slots")),
         *((name, c_uint64) for name in ("capacity", "slot_mask", "head", "tail", "level_end", "depth", "transitions")),
@@ -82,6 +82,8 @@ def _compiled(
         )
     first, successors, carried = _arrays(rows)
     empty = np.array(rows.empty, np.uint8)
+    next_first = np.cumsum([0, *map(len, rows.after)], dtype=np.uint32)
+    following = np.array([to for after in rows.after for to in after], np.uint32)
     states = np.empty(most, np.uint64)
     slots = np.zeros(1 << max(most * 2 - 1, 1).bit_length(), np.uint32)
     s = _Search(
@@ -89,6 +91,8 @@ def _compiled(
         successors=successors.ctypes.data,
         carried=carried.ctypes.data,
         empty=empty.ctypes.data,
+        next_first=next_first.ctypes.data,
+        next=following.ctypes.data,
         nr_moments=moments,
         nr_codes=rows.codes,
         nr_threads=threads,

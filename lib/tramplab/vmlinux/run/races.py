@@ -22,11 +22,12 @@ _ARGUMENT = 1
 
 def fitting(machine: RealMachine) -> list[Scheme]:
     """The schemes by which this kernel changes its sites, and what was proposed for such sites; raises TramplabError for an ISA
-    that is not explored so, and for sites of an unknown shape."""
+    that is not explored so, and for sites of an unknown shape. Direct calls are not made on real kernels."""
     if machine.isa.name not in ISAS:
         file = machine.opened.payload.path
         raise TramplabError(f"{file} is of {machine.isa.name}; only schemes of {' and '.join(ISAS)} are explored on an image.")
-    return [s for s in SCHEMES.values() if s.isa == machine.isa.name and _shape(_lab(s)) == _shape(machine.features)]
+    some = [s for s in SCHEMES.values() if s.isa == machine.isa.name and s.plain]
+    return [s for s in some if _shape(_lab(s)) == _shape(machine.features)]
 
 
 def subjects_in(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:
