@@ -1,6 +1,6 @@
 """Lines: how a value grows with a count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import altair as alt
 import pandas as pd
@@ -30,13 +30,14 @@ def lines(
     shared: bool = True,
     columns: int = 3,
     log: str = "",
+    at: Sequence[float] = (),
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: `value` against the count `over`, a line per `series`, a panel per `facet`.
 
     Every row is a point. A line has its name at its end, and a dash and a shape of its own beside its colour. A linear
-    value axis starts at 0; `shared=False` gives each panel its own. `log` names logarithmic axes: "x", "y" or "xy". Up
-    to `columns` panels stand side by side, one on a phone. Raises TramplabError for more lines than can be told apart,
-    and for numbers that a logarithmic axis cannot show.
+    value axis starts at 0; `shared=False` gives each panel its own. `log` names logarithmic axes: "x", "y" or "xy". The
+    count axis names the counts of the rows, or those of `at`. Up to `columns` panels are side by side, one on a phone.
+    Raises TramplabError for more lines than can be told apart, and for numbers that a logarithmic axis cannot show.
     """
     if log not in ("", "x", "y", "xy"):
         raise TramplabError(f'log is "", "x", "y" or "xy", not {log!r}.')
@@ -52,7 +53,7 @@ def lines(
         titles = panels.title(frame, over), panels.title(frame, value)
 
         def layout(whole: int, narrow: bool) -> dict:
-            return _layout(data, names, titles, shared, log, whole, 1 if narrow else columns)
+            return _layout(data, names, titles, shared, log, at, whole, 1 if narrow else columns)
 
         return panels.drawing(data, "point", layout)
 
@@ -60,7 +61,14 @@ def lines(
 
 
 def _layout(
-    data: pd.DataFrame, names: list[str], titles: tuple[str, str], shared: bool, log: str, whole: int, columns: int
+    data: pd.DataFrame,
+    names: list[str],
+    titles: tuple[str, str],
+    shared: bool,
+    log: str,
+    at: Sequence[float],
+    whole: int,
+    columns: int,
 ) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
     shown = panels.order(data["panel"])
@@ -71,7 +79,7 @@ def _layout(
     plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each)
     height = max(HEIGHT, sum(map(label_height, labels.values())))
     x = Axis.of(data["over"], "x" in log)
-    counts = x.apart(sorted(set(data["over"])), plot - 2 * EDGE)
+    counts = x.apart(sorted(set(at or data["over"])), plot - 2 * EDGE)
     charts = []
     for position, panel in enumerate(shown):
         here = data[data["panel"] == panel]
