@@ -3,10 +3,11 @@ rows change."""
 
 import pytest
 
-from support.publish.answers import shown_with_answers
+from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.claims import verdict
+from tramplab.publish.claims.claims import DEPENDS
 from tramplab.studies.callops import branch_reach, text_bytes, text_images, text_schemes
 from tramplab.studies.callops.branch_reach import BEHIND, DEBIAN, JAL, LONE, PAIR, SIZES, TEXT
 from tramplab.studies.callops.text_bytes import LITERAL, OTHER, OWN, PAD, PADDING, SITE
@@ -87,13 +88,13 @@ def test_flags_are_the_lab_kernels_and_what_no_kernel_has_is_marked():
     assert text_schemes.reserved(by["x86_64", "", PLAIN]) == (0, 5)
 
 
-def test_the_answer_follows_its_rows(sites):
-    assert "11.1 on riscv64 (8 the pointer, 3.1 alignment)" in text_bytes.answer(sites)
+def test_what_the_pointer_costs_follows_from_the_rows(sites):
+    assert not problem("pointer-is-the-cost", sites)
     changed = sites.copy()
     usual = (changed["isa"] == "riscv64") & (changed["build"] == "")
     here = usual & (changed["scheme"] == CALL_OPS) & (changed["cause"] == PADDING)
     changed.loc[here, "each"] += 2
-    assert "13.1 on riscv64 (8 the pointer, 5.1 alignment)" in text_bytes.answer(changed)
+    assert "riscv64-alignment-each < 0.32 * riscv64-call-ops-each is not so: 5.1" in problem("pointer-is-the-cost", changed)
 
 
 # -- Debian's kernels
@@ -174,33 +175,29 @@ def test_nothing_reads_as_all_or_nothing_that_is_not(reach):
     assert branch_reach.percent(99.9999) == ">99.9" and branch_reach.percent(0.0001) == "<0.01"
 
 
-def test_r7_depends_on_the_release(reach):
-    verdict = branch_reach.all_targets_are_in_reach(reach)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the release")
-    assert "v6.12's AUIPC+JALR reaches 100 %" in verdict.because and "v7.2's JALR alone reaches 0.03 %" in verdict.because
+def test_r7_depends_on_the_release():
+    found = verdict.judge("r7")
+    assert (found.kind, found.on) == (DEPENDS, "the release") and "reaches 0.03 %" in found.because
 
 
-def test_r7_holds_where_the_pair_had_stayed(reach):
+@pytest.mark.parametrize(
+    ("branch", "where", "kernel", "reached", "guard"),
+    [
+        (LONE, TEXT, DEBIAN, 100.0, "lone-text"),
+        (LONE, BEHIND, "8 MiB", 100.0, "lone-most"),
+        (PAIR, BEHIND, "256 MiB", 99.9, "pair-least"),
+        (JAL, TEXT, DEBIAN, 100.0, "jal-text"),
+        (JAL, BEHIND, DEBIAN, 100.0, "jal-most"),
+    ],
+)
+def test_r7_falls_with_a_share_of_either_side(reach, branch, where, kernel, reached, guard):
+    """A range out of the reach of a few of the pair's sites is enough, and so is one that a shorter branch reaches."""
+    assert not problem("r7", reach)
     changed = reach.copy()
-    changed.loc[changed["branch"] == LONE, "reached"] = 100.0
-    assert branch_reach.all_targets_are_in_reach(changed).kind == HOLDS
+    here = (changed["branch"] == branch) & (changed["where"] == where) & (changed["kernel"] == kernel)
+    changed.loc[here, "reached"] = reached
+    assert guard in problem("r7", changed)
 
 
-def test_r7_fails_where_the_pair_misses_something(reach):
-    """One range out of the reach of a few sites is enough."""
-    changed = reach.copy()
-    here = (changed["branch"] == PAIR) & (changed["where"] == BEHIND) & (changed["kernel"] == "256 MiB")
-    changed.loc[here, "reached"] = 99.9
-    assert branch_reach.all_targets_are_in_reach(changed).kind == FAILS
-
-
-def test_r7_fails_where_a_jal_is_long_enough(reach):
-    changed = reach.copy()
-    changed.loc[(changed["branch"] == JAL) & (changed["kernel"] == DEBIAN), "reached"] = 100.0
-    verdict = branch_reach.all_targets_are_in_reach(changed)
-    assert verdict.kind == FAILS and "enough, in some kernel" in verdict.because
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=lambda s: s.NAME)
-def test_every_figure_is_shown_with_its_answer(study):
-    assert all(figure.hypothetical for figure in shown_with_answers(study))
+def test_every_figure_says_that_it_has_what_no_kernel_has():
+    assert all(figure.hypothetical for study in STUDIES for figure in study.FIGURES)

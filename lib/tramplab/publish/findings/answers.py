@@ -47,7 +47,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     },
     "call-ops-x86": {"fig-x86-calls": (0,), "fig-x86-plans": (0, 1)},
     "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
-    "call-ops-text": {"fig-text-bytes": (0, 2), "fig-text-images": (0,), "fig-branch-reach": (0, 2)},
     "pt-regs-sparsity": {"fig-register-frames": (0, 1), "fig-register-consumers": (0,), "fig-real-frames": (0,)},
     "pt-regs-ways": {
         "fig-ways-out": (0, 1),

@@ -13,7 +13,6 @@ from ...ftrace.addresses import BPF, MODULES, Range
 from ...ftrace.releases import LATEST
 from ...isa.riscv64 import JAL_REACH
 from ...publish import phrases
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import Drawing, state_strip, theme
 from ...publish.figures.figure import Figure
 from ..direct.reach.reach_kernels import kernels
@@ -194,9 +193,10 @@ def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> f
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
     of the newest what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); the least text computed
-    for in which BL does not reach all of it ("bl-short-mib"); and of all places and texts what x86-64's CALL reaches at the least
-    ("call-least") and a JAL at the most ("jal-most")."""
+    for in which BL does not reach all of it ("bl-short-mib"); and of all places and texts what x86-64's CALL and riscv64's pair
+    reach at the least ("call-least", "pair-least") and a JAL and the lone JALR at the most ("jal-most", "lone-most")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
+    every = dict(list(frame.groupby("branch")["reached"]))
     short = [size for size in SIZES if _of(frame, "BL", TEXT, f"{size} MiB") < 100]
     return {
         "jal-text": percent(_of(frame, JAL, TEXT)),
@@ -204,54 +204,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "pair-mib": f"{debian[PAIR]:.0f}",
         "lone-mib": f"{debian[LONE]:.0f}",
         "bl-short-mib": min(short) if short else "none",
-        "call-least": percent(frame.loc[frame["branch"] == "CALL", "reached"].min()),
-        "jal-most": percent(frame.loc[frame["branch"] == JAL, "reached"].max()),
+        "call-least": percent(every["CALL"].min()),
+        "pair-least": float(every[PAIR].min()),
+        "jal-most": percent(every[JAL].max()),
+        "lone-most": float(every[LONE].max()),
     }
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What JAL and the lone JALR reach in Debian's kernels, which branches reach all in every size, and BL in the largest."""
-    every = frame.groupby(["isa", "branch"], sort=False)["reached"].min()
-    all_of = phrases.listed(_branch(isa, branch, False) for (isa, branch), n in every.items() if n == 100)
-    large = SIZES[-1]
-    return (
-        f"In Debian's riscv64 kernel of v6.12 a JAL would reach {_three(frame, JAL)}. Whatever the size, {all_of or 'no branch'} "
-        f"reach all of them. riscv64's JALR, all that is patched since v6.16, reaches {_three(frame, LONE)}. In a text of {large} "
-        f"MiB arm64's BL reaches {percent(_of(frame, 'BL', TEXT, f'{large} MiB'))} % of the text itself."
-    )
-
-
-def _three(frame: pd.DataFrame, branch: str) -> str:
-    """What a branch reaches in Debian's kernel."""
-    return phrases.listed(f"{percent(_of(frame, branch, where))} % of {_words(where)}" for where in (TEXT, MODULES, BPF))
-
-
-def _words(where: str) -> str:
-    return {TEXT: "the text", MODULES: "the modules' range", BPF: "BPF's"}[where]
-
-
-@judges("r7")
-def all_targets_are_in_reach(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a release of riscv64 in whose kernel, as Debian has it and in every size computed for, a JAL does not reach all
-    places, and its own site does: then nothing is out of reach."""
-    frame = rows() if frame is None else frame
-    sites = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
-    jal = frame[frame["hypothetical"]].groupby("kernel")["reached"].min()
-    short = bool((jal < 100).all())
-    cases = sites.assign(truth=(sites["reached"] == 100) & short)
-    kind, on = across(cases, {"release": "the release"})
-    parts = [
-        f"{release}'s {branch} reaches {_three(frame, branch)}"
-        for release, branch in dict.fromkeys(zip(sites["release"], sites["branch"], strict=True))
-    ]
-    because = (
-        f"Of the pairs of site and place in the text of Debian's riscv64 kernel a JAL reaches {percent(_of(frame, JAL, TEXT))} %: "
-        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(parts)}."
-    )
-    values = {"JAL, text": percent(_of(frame, JAL, TEXT))}
-    for branch in sites["branch"].unique():
-        values |= {f"{branch}, {where}": percent(_of(frame, branch, where)) for where in (TEXT, MODULES, BPF)}
-    return Verdict(kind, because, values, on)
 
 
 FIGURES = (
@@ -260,7 +217,6 @@ FIGURES = (
         "How much of where a trampoline may lie does one branch reach?",
         chart=lambda frame: _chart(named(frame)),
         table=table,
-        answer=answer,
         alt="A panel for each place of the trampoline: in the text, behind the image, in the modules' range, in BPF's. Lanes are "
         "branches of the three ISAs, steps sizes of text; a block says whether all pairs are in reach, none, or what percentage.",
         limits="Computed from memory layouts (data/addresses.yml) and the places in Debian's images, scaled; not run. Every place "

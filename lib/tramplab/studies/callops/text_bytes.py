@@ -155,24 +155,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What CALL_OPS adds to each function's plain site, and how much of it is alignment; what compressed instructions and landing
-    pads change."""
-    parts = []
-    for isa, usual in BEFORE.items():
-        added = more(frame, isa, CALL_OPS, usual)
-        name = phrases.marked(phrases.isa_name(isa), bool(_hypothetical(frame, isa)))
-        parts.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
-    long = more(frame, "riscv64", CALL_OPS, PAIR, LONG)
-    sites = phrases.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {phrases.isa_name(isa)}" for isa, usual in BEFORE.items())
-    return (
-        f"To each function CALL_OPS adds {phrases.listed(parts)}, in bytes on average, beside its site of {sites}. Without "
-        f"compressed instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site "
-        f"costs arm64 {_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, "
-        "but not behind a site."
-    )
-
-
 def _digit(n: float) -> str:
     """A number with one digit behind the point, nothing without a sign.
 
@@ -182,17 +164,12 @@ def _digit(n: float) -> str:
     return f"{round(n, 1) + 0.0:.1f}"
 
 
-def _hypothetical(frame: pd.DataFrame, isa: str) -> bool:
-    return bool(frame[(frame["isa"] == isa) & (frame["scheme"] == CALL_OPS)]["hypothetical"].any())
-
-
 FIGURES = (
     Figure(
         "fig-text-bytes",
         "What do patch sites add to each function?",
         chart=lambda frame: stacked_bars("each", bars="scheme", stack="cause", columns=2)(named(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA and build with a bar per kind of patch site: bytes for each function, split into the site, what lies "
         "before the entry, landing pads and alignment.",
         limits="Bytes in the section of text of a corpus whose functions are as large as those of one Debian kernel, compiled by "

@@ -124,26 +124,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What CALL_OPS takes of the text of each ISA's newest kernel, or would take, and what its sites take."""
-    parts = []
-    for isa, (release, kernel) in sorted(_newest(frame).items(), key=lambda item: item[1][1] == WITH):
-        name = phrases.marked(phrases.isa_name(isa), kernel == WITH)
-        parts.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
-    sites = frame[(frame["cause"] == SITE) & (frame["kernel"] == BUILT)]["percent"]
-    return (
-        f"Of the text of Debian's kernels CALL_OPS takes {phrases.listed(parts)}, alignment with it. Sites themselves take "
-        f"{sites.min():.1f} to {sites.max():.1f} %."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-text-images",
         "What part of a real kernel's text is it?",
         chart=lambda frame: stacked_bars("percent", bars="kernel", stack="cause", columns=1)(named(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar for each Debian kernel, as built, and the newest without CALL_OPS also as if it had it: "
         "percent of the text that are sites, the pointers before functions, and alignment.",
         limits="Sites counted in Debian's images, their bytes by the kind of site. Alignment is computed, from the average of the "
