@@ -4,11 +4,13 @@ import math
 
 import pytest
 
+from support.publish.guarded import problem
 from tramplab import Kernel, Ops
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish import published
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
+from tramplab.publish.claims import verdict
+from tramplab.publish.claims.claims import HOLDS, UNDECIDABLE
 from tramplab.publish.figures.figure import find
 from tramplab.publish.figures.show import show
 from tramplab.studies.callops import direct_cases, dispatch, literals, on_x86, timed
@@ -112,17 +114,12 @@ def test_steps_leave_out_what_is_wrong_in_a_table(times):
 
 
 def test_r12_is_left_open_and_tells_how_the_times_grow(times):
-    assert timed.needed(times).kind == UNDECIDABLE and "43 to 108 ns" in timed.needed(times).because
+    found = verdict.judge("r12")
+    assert found.kind == UNDECIDABLE and found.because.startswith("No run can tell") and "43 to 108 ns" in found.because
     even = times.copy()
     k1 = (even["machine"] == "K1") & (even["built"] == WITHOUT) & (even["here"] == 1)
     even.loc[k1, "published"] = 100 + 50 * even.loc[k1, "elsewhere"]
-    assert timed.needed(even).numbers["most"] < 108
-
-
-def test_the_answer_says_how_far_times_are_from_counts(times):
-    assert "times are 3.7 to 7.7 (M1), 0.8 to 1.9 (K1) and 0.5 to 0.8 (QEMU) times the counted instructions." in timed.answer(times)
-    alike = times.assign(published_ratio=times["instructions_ratio"])
-    assert "1.0 to 1.0 (M1), 1.0 to 1.0 (K1)" in timed.answer(alike)
+    assert not problem("k1-grows-unevenly", times) and "k1-elsewhere-step-high" in problem("k1-grows-unevenly", even)
 
 
 # -- where the ops is
@@ -159,17 +156,17 @@ def test_the_load_is_the_last_instruction_that_finds_it(found):
 
 
 def test_r2_falls_with_another_distance_and_with_another_load(found):
-    assert literals.fixed_distance().kind == HOLDS
+    assert verdict.judge("r2").kind == HOLDS
     moved, unread, called = found.copy(), found.copy(), found.copy()
     moved.loc[(moved["isa"] == "arm64") & (moved["built"] == "BTI"), "literal"] = -12
-    assert (literals.fixed_distance(moved).kind, literals.fixed_distance(moved).on) == (DEPENDS, "the ISA")
+    assert "calls-right == calls-total" in problem("r2", moved) and "arm64-bti-before == 8" in problem("r2", moved)
     unread.loc[unread["function"] == "tail_call", "read"] = False
-    assert literals.fixed_distance(unread).kind == FAILS
+    assert problem("r2", unread) == "calls-right == calls-total is not so: 32 and 36"
     called.loc[(called["isa"] == "riscv64") & (called["function"] == "no_args"), "right"] = False
-    assert literals.fixed_distance(called).kind == DEPENDS
+    assert problem("r2", called) == "calls-right == calls-total is not so: 34 and 36"
     only = found.copy()
     only.loc[only["hypothetical"], "literal"] = 0
-    assert literals.fixed_distance(only).kind == HOLDS  # what no kernel has judges nothing
+    assert not problem("r2", only)  # what no kernel has judges nothing
 
 
 # -- direct calls
@@ -177,13 +174,13 @@ def test_r2_falls_with_another_distance_and_with_another_load(found):
 
 def test_r10_falls_where_a_case_goes_another_way():
     frame = direct_cases.rows()
-    assert direct_cases.three_cases().kind == HOLDS
+    assert verdict.judge("r10").kind == HOLDS
     assert set(frame["isa"]) == {"arm64", "riscv64"} and set(frame["case"]) == set(direct_cases.EXPECTED)
     stored = frame.copy()
     stored.loc[(stored["isa"] == "arm64") & (stored["case"] == direct_cases.FAR), "stores"] = 1
-    assert (direct_cases.three_cases(stored).kind, direct_cases.three_cases(stored).on) == (DEPENDS, "the ISA")
+    assert "cases-described == cases-total" in problem("r10", stored)
     for column, value in (("right", False), ("reached", False), ("places", [("site", "ftrace_caller")] * len(frame))):
-        assert direct_cases.three_cases(frame.assign(**{column: value})).kind == FAILS, column
+        assert "cases-described == cases-total" in problem("r10", frame.assign(**{column: value})), column
 
 
 def test_far_is_what_the_ops_costs_before_anything_is_saved():
@@ -222,9 +219,9 @@ def test_with_the_pointer_every_change_is_a_site_and_its_word(x86):
 
 
 def test_r11_is_left_open_and_tells_what_was_built(x86):
-    v = on_x86.of_interest(x86)
-    assert v.kind == UNDECIDABLE and "every result is right" in v.because and "13 waits" in v.because
-    assert "not every call is right" in on_x86.of_interest(x86.assign(right=False)).because
+    found = verdict.judge("r11")
+    assert found.kind == UNDECIDABLE and found.because.startswith("No run can tell") and "13 waits" in found.because
+    assert "wrong-calls == 0 is not so: 10" in problem("r11", x86.assign(right=False))
     quicker = x86.copy()
-    quicker.loc[(quicker["what"] == "one ops") & (quicker["built"] == POINTER), "instructions"] -= 1
-    assert on_x86.of_interest(quicker).numbers["one ops, CALL_OPS *"] == v.numbers["one ops, CALL_OPS *"] - 1
+    quicker.loc[(quicker["what"] == "one ops") & (quicker["built"] == POINTER), "instructions"] -= 2
+    assert "copies-one-ops-added < pointer-one-ops-added" in problem("r11", quicker)

@@ -183,22 +183,38 @@ def test_findings_on_waits_follow_from_the_rows(without):
     assert "riscv64-call-ops-needs ==" in problem("r6", without.assign(need=without["need"].where(~two, barriers.BREAKS)))
 
 
-def test_the_balance_is_of_four_rows_and_each_is_asked_for_itself():
+def test_the_balance_has_each_expectation_and_patching_by_two_counts():
     rows = balance.rows()
-    assert list(rows["expected"]) == [balance.BETTER, balance.LARGER, balance.SAME, balance.AS_COMPLICATED]
-    assert balance.four_rows(rows).kind == DEPENDS and balance.numbers(rows) == {"as-expected": 2, "rows-total": 4}
-    assert balance.four_rows(rows.assign(truth=True)).kind == HOLDS
-    assert balance.four_rows(rows.assign(truth=False)).kind == FAILS
-    assert "Not so" not in balance.answer(rows.assign(truth=True))
-    assert "As the review" not in balance.answer(rows.assign(truth=False))
+    assert list(rows["line"]) == list(balance.LINES)
+    assert list(dict.fromkeys(rows["expected"])) == [balance.BETTER, balance.LARGER, balance.SAME, balance.AS_COMPLICATED]
+    assert (rows["expected"] == balance.AS_COMPLICATED).sum() == 4
+    assert not problem("r9", rows) and not any(figure.hypothetical for figure in balance.FIGURES)
+
+
+@pytest.mark.parametrize("line", balance.LINES)
+def test_r9_falls_with_any_line_of_the_balance(line):
+    rows = balance.rows()
+    here = rows["line"] == line
+    changed = rows.assign(after=rows["after"].where(~here, rows["before"] + (line.startswith("needed"))))
+    assert f"{line}-after" in problem("r9", changed)
+
+
+def test_waits_are_counted_alike_with_and_without_preemption(without):
+    """What is counted here of a preemptible scheme is what the page on patching shows of it."""
+    breaks = without[without["need"] == barriers.BREAKS].groupby("scheme").size()
+    missed = without[without["need"] == barriers.NO_EFFECT].groupby("scheme").size()
+    for name in (balance.PAIR, balance.POINTER):
+        assert balance.waits(name) == balance.Waits(breaks[name], breaks[name] + missed.get(name, 0))
+    assert not SCHEMES[balance.PAIR].preemptible and SCHEMES[balance.POINTER].preemptible
+    assert balance.waits_without_preemption(balance.PAIR) == balance.waits(balance.PAIR)
 
 
 def test_the_balance_is_made_of_what_the_other_pages_have():
     """The numbers that these show, and what they are said to mean."""
-    rows = balance.rows().set_index("expected")
+    rows = balance.rows().set_index("line")
     of = dispatch.rows().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
     built = (dispatch.WITHOUT, dispatch.WITH)
-    assert [rows.loc[balance.BETTER, side] for side in ("before", "after")] == [of["riscv64", b, 1, 0] for b in built]
-    assert rows.loc[balance.LARGER, "after"] - rows.loc[balance.LARGER, "before"] > 8, "the pointer, and what aligns it"
-    assert rows.loc[balance.SAME, "before"] < rows.loc[balance.SAME, "after"], "near, and far"
-    assert rows.loc[balance.AS_COMPLICATED, "before"] > rows.loc[balance.AS_COMPLICATED, "after"] > 0
+    assert [rows.loc["call", side] for side in ("before", "after")] == [of["riscv64", b, 1, 0] for b in built]
+    assert rows.loc["text", "after"] - rows.loc["text", "before"] > 8, "the pointer, and what aligns it"
+    assert rows.loc["direct", "before"] < rows.loc["direct", "after"], "near, and far"
+    assert rows.loc["breaking", "before"] > rows.loc["breaking", "after"] > 0

@@ -14,7 +14,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, marked, on_each
+from ...publish.phrases import isa_name, listed, marked
 from ...trampolines.plain import Ops
 from ..memo import once
 from ..shared.growth import step
@@ -168,38 +168,22 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {"counted": COUNTED}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What one ops costs with a hundred elsewhere, with CALL_OPS and without; what two cost; and what x86-64 has instead."""
-    had = [isa for isa in ISAS if not frame[frame["isa"] == isa]["hypothetical"].any()]
-    far = on_each({isa: _from_to(frame, isa, 1, 100) for isa in had}, "instructions")
-    two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
-    level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
-    elsewhere = "the same as with none elsewhere" if level else "more than with none elsewhere"
-    items = [
-        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {elsewhere}.",
-        f"With two ops on the function CALL_OPS takes a call from {two}.",
-    ]
-    for isa in ISAS:
-        if isa not in had:
-            without, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
-            lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
-            items.append(f"{lone}, adds {without} instructions; built with {marked(WITH)}, {given}.")
-    return " ".join(items)
-
-
-def _from_to(frame: pd.DataFrame, isa: str, here: int, elsewhere: int) -> str:
-    return " to ".join(f"{cell(frame, isa, built, here, elsewhere)}" for built in (WITHOUT, WITH))
-
-
 #: The lines of the chart: where the ops beyond the first are, in a kernel without CALL_OPS or with it.
-LINES = {("elsewhere", WITHOUT): "one here", ("elsewhere", WITH): "one here, CALL_OPS", ("here", WITHOUT): "all here"}
+LINES = {
+    ("here", WITHOUT): "all on the function",
+    ("elsewhere", WITHOUT): "one on it, no CALL_OPS",
+    ("elsewhere", WITH): "one on it, CALL_OPS",
+}
+#: What its count axis names.
+TICKS = (1, 2, 10, COUNTED)
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The lines of what is counted, by how many ops there are in all; what no kernel has is in the table."""
-    part = frame[(frame["here"] > 0) & ~frame["computed"] & ~frame["hypothetical"]]
+    """The lines of what is counted, by how many ops there are in all."""
+    part = frame[(frame["here"] > 0) & ~frame["computed"]]
     beyond = ["here" if here > 1 else "elsewhere" for here in part["here"]]
-    line = [LINES.get(key) for key in zip(beyond, part["built"], strict=True)]
+    named = [LINES.get(key) for key in zip(beyond, part["built"], strict=True)]
+    line = [name and marked(name, no_kernel) for name, no_kernel in zip(named, part["hypothetical"], strict=True)]
     out = part.assign(line=line, **{"ops registered": part["here"] + part["elsewhere"]}).dropna(subset=["line"])
     names = {isa: f"{isa_name(str(isa))} {listed(dict.fromkeys(of['release']))}" for isa, of in out.groupby("isa")}
     out["isa"] = out["isa"].map(names)
@@ -211,13 +195,12 @@ FIGURES = (
     Figure(
         "fig-dispatch",
         "What do ops here and elsewhere cost, with CALL_OPS and without?",
-        chart=lambda frame: lines("instructions", over="ops registered", series="line", log="xy")(_drawn(frame)),
+        chart=lambda frame: lines("instructions", over="ops registered", series="line", log="xy", at=TICKS)(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: instructions added to a call against the number of ops registered, both on logarithmic axes. On "
         "arm64 and riscv64 two lines rise together, one of a function that has all ops and one of a function with one of "
         "them in a kernel without CALL_OPS; with CALL_OPS the line of the function with one is level. On x86-64 it is "
-        "level without CALL_OPS. The table has every number.",
+        "level in both. The table has every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
         "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. "
         f"{LIKE_SERIES}",

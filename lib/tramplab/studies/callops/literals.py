@@ -12,9 +12,8 @@ from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...lab.view import Function
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.phrases import MARK, isa_name, listed, marked, on_each
+from ...publish.phrases import listed, marked
 from ...trampolines.plain import Ops
 from ..memo import once
 
@@ -158,55 +157,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
-    call returns, and "-instructions", how many find it."""
-    values: dict[str, object] = {}
+    """Numbers for the prose, by image, such as "arm64-bti-before", bytes from the ops to the function at the most, "-back", to
+    where the call returns, and "-instructions", how many find it; and of the images that kernels have "calls-total", and in how
+    many of these an aligned pointer, as near as in the others, was loaded and its ops called, "calls-right"."""
+    real = frame[~frame["hypothetical"]]
+    right = real[["aligned", "read", "right"]].all(axis=1) & (real["literal"] == real["literal"].max())
+    values: dict[str, object] = {"calls-right": int(right.sum()), "calls-total": len(real)}
     for r in images(frame).itertuples():
         key = f"{r.isa}-{r.built.lower().replace(' ', '-')}"
-        values[f"{key}-before"] = r.literal.removeprefix("-")
+        values[f"{key}-before"] = max(-int(n) for n in r.literal.split("/"))
         values |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
     return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """The distance from the entry, that from the return address by image, and what finds the ops."""
-    found = images(frame)
-    loads = {
-        isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + MARK * bool(part["hypothetical"].any())
-        for isa, part in found.groupby("isa", sort=False)
-    }
-    words = {isa: "/".join(dict.fromkeys(part["instructions"])) + MARK * bool(part["hypothetical"].any())
-             for isa, part in found.groupby("isa", sort=False)}  # fmt: skip
-    before = listed(dict.fromkeys(str(n).removeprefix("-") for n in found["literal"]))
-    rounds = [isa_name(str(isa)) for isa, part in found.groupby("isa", sort=False) if part["behind"].nunique() > 1]
-    rounded = f", so on {listed(rounds)} the trampoline rounds down" if rounds else ""
-    return (
-        f"The ops starts {before} bytes before the function in all {len(found)} images. From it to where the site's call "
-        f"returns are {on_each(loads, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
-    )
-
-
-@judges("r2")
-def fixed_distance(frame: pd.DataFrame | None = None) -> Verdict:
-    """In every image of an ISA that has kernels with it, the ops is as far from each function's entry, aligned, and is what
-    ftrace_caller loads and calls."""
-    frame = rows() if frame is None else frame
-    real = frame[~frame["hypothetical"]]
-    per = [
-        {"isa": isa, "truth": bool(part["literal"].nunique() == 1 and part[["aligned", "read", "right"]].all(axis=None))}
-        for isa, part in real.groupby("isa", sort=False)
-    ]
-    kind, on = across(pd.DataFrame(per), BY_ISA)
-    per_isa = [(str(isa), part) for isa, part in real.groupby("isa", sort=False)]
-    distances = {isa: " or ".join(str(-n) for n in dict.fromkeys(part["literal"])) for isa, part in per_isa}
-    behind = {isa: " or ".join(map(str, dict.fromkeys(part["behind"]))) for isa, part in per_isa}
-    ok = int(real[["read", "right"]].all(axis=1).sum())
-    because = (
-        f"The ops starts {on_each(distances, 'bytes')} before the entry; the return address of the site's call is "
-        f"{on_each(behind, 'bytes')} behind it. In {ok} of {len(real)} calls ftrace_caller loaded it there and called that ops."
-    )
-    values = {f"{isa_name(isa)}, bytes before the entry": n for isa, n in distances.items()}
-    return Verdict(kind, because, values | {f"{isa_name(isa)}, bytes to the return": n for isa, n in behind.items()}, on)
 
 
 _LIMITS = (
@@ -219,7 +180,6 @@ FIGURES = (
         "fig-literals",
         "Where is the ops, seen from the function?",
         table=table,
-        answer=answer,
         limits=f"ops: bytes from the function's first byte. return: bytes from the ops to where the site's call returns. {_LIMITS}",
         hypothetical=True,
     ),

@@ -10,11 +10,9 @@ from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.steps import FENCES, Step, Sync, Wait, Write
 from ...lab.kernel import Kernel
-from ...publish.claims.claims import UNDECIDABLE
-from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.phrases import listed, marked
+from ...publish.phrases import marked
 from ...trampolines.plain import Ops
 from ..memo import once
 
@@ -37,8 +35,6 @@ CHANGES = ("first comes", "second comes", "second goes", "first goes")
 CALLED = ("instructions", "loads", "stores")
 #: The counts of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
 PLANNED = ("text", "cpus", "tasks", "bytes")
-#: Why r11 is no run's to decide.
-UNDECIDED = "it is a wish"
 UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B"}
 
 
@@ -146,8 +142,8 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
-    "copies-first-comes-text", "-cpus", "-tasks" of the plans, "copies-text-total" of all plans together; and "copy-bytes", of a
-    lone ops' trampoline."""
+    "copies-first-comes-text", "-cpus", "-tasks" of the plans, "copies-text-total" of all plans together; "copy-bytes", of a lone
+    ops' trampoline; and "wrong-calls", how many of all loads did not call every ops or changed the result."""
     names = {COPIES: "copies", POINTER: "pointer"}
     values: dict[str, object] = {}
     for r in frame.itertuples():
@@ -159,60 +155,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for built, name in names.items():
         plans = frame[(frame["built"] == built) & frame["what"].isin(CHANGES)]
         values |= {f"{name}-{what}-total": int(plans[what].sum()) for what in ("text", "cpus", "tasks")}
-    return values | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
+    wrong = int((~frame[frame["what"].isin(LOADS)]["right"].astype(bool)).sum())
+    return values | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes"), "wrong-calls": wrong}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What a call and the changes take in both."""
-    one = {b: get(frame, b, "one ops", "instructions") for b in BUILT}
-    loads = get(frame, POINTER, "one ops", "loads") - get(frame, COPIES, "one ops", "loads")
-    return (
-        f"A call with one ops adds {one[COPIES]} instructions through its copy of the trampoline and {one[POINTER]} through the "
-        f"pointer beside the function *, {loads} more of them loads; ops elsewhere cost nothing in either."
-    )
-
-
-def _answer_plans(frame: pd.DataFrame) -> str:
-    """Waits and writes for the first ops, for all four changes, and what is left of memory."""
-    parts = []
-    for what in ("cpus", "text"):
-        a, b = (sum(get(frame, built, change, what) for change in CHANGES) for built in BUILT)
-        parts.append(f"{b} {_WORDS[what]} instead of {a}")
-    tasks = {sum(get(frame, built, change, "tasks") for change in CHANGES) for built in BUILT}
-    copied = get(frame, COPIES, CHANGES[0], "bytes")
-    waits = f", as many waits for every task ({tasks.pop()})" if len(tasks) == 1 else ""
-    return (
-        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(parts)}{waits}. "
-        f"A lone ops then has no {copied} bytes of code of its own."
-    )
-
-
-@judges("r11")
-def of_interest(frame: pd.DataFrame | None = None) -> Verdict:
-    """What was built and counted; that it would be interesting is a wish."""
-    frame = rows() if frame is None else frame
-    total = {(b, c): sum(get(frame, b, change, c) for change in CHANGES) for b in BUILT for c in PLANNED}
-    total |= {(b, "bytes"): get(frame, b, CHANGES[0], "bytes") for b in BUILT}
-    one = {b: get(frame, b, "one ops", "instructions") for b in BUILT}
-    calls = frame[frame["what"].isin(LOADS)]
-    works = "every ops is called and every result is right" if calls["right"].all() else "not every call is right"
-    because = (
-        f"Built here, and hypothetical, as no kernel has it: {works}. With one ops a call adds {one[POINTER]} instructions "
-        f"instead of {one[COPIES]}; two ops that come and go take {total[POINTER, 'cpus']} waits for every CPU instead of "
-        f"{total[COPIES, 'cpus']}."
-    )
-    values: dict[str, int | float | str] = {f"one ops, {name}": one[b] for b, name in _NAMES.items()}
-    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items()}
-    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
-
-
-_NAMES = {COPIES: COPIES, POINTER: marked(POINTER)}
-_WORDS = {
-    "cpus": "waits for every CPU",
-    "tasks": "waits for every task",
-    "text": "writes to text",
-    "bytes": "bytes of an ops' own code",
-}
 _LIMITS = (
     "Emulated counts in the newest release, booted without mitigations; no timing. copies: as kernels are, a lone ops, "
     "dynamic or not, has a trampoline of its own."
@@ -223,7 +169,6 @@ FIGURES = (
         "fig-x86-calls",
         "What would CALL_OPS cost a call on x86-64?",
         table=calls,
-        answer=answer,
         limits=_LIMITS,
         hypothetical=True,
     ),
@@ -232,7 +177,6 @@ FIGURES = (
         "What would attaching and detaching take on x86-64 with CALL_OPS?",
         chart=lambda frame: stacked_bars("steps", bars="what", stack="step", facet="kernel")(drawn(frame)),
         table=plans,
-        answer=_answer_plans,
         alt="A panel for x86-64 as it is and one with CALL_OPS, with a bar per change, the first and the second ops of a function "
         "coming and going: waits for every task, waits for every CPU and writes to text. With CALL_OPS the first and the last "
         "change take far fewer. The table has the bytes of code made for ops too.",

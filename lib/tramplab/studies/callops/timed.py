@@ -7,11 +7,8 @@ import itertools
 import pandas as pd
 
 from ...publish import published
-from ...publish.claims.claims import UNDECIDABLE
-from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.phrases import listed
 from ..memo import once
 from ..time.published_call_ops import TABLES, Table
 from . import dispatch
@@ -29,8 +26,6 @@ SIDES = {WITHOUT: "before", WITH: "after"}
 MISTAKEN = ("riscv-callops-qemu-before-r1-i2-overhead",)
 #: Cells that do not fit the rest of their own table, and why is not published: shown, and nothing is concluded from them.
 ODD = (("M1", WITHOUT, 1, 0),)
-#: Why r12 is no run's to decide.
-UNDECIDED = "it is a request"
 UNITS = {"published": "ns added", "instructions": "added"}
 
 
@@ -138,39 +133,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How far times are from counts, and where a table does not grow evenly."""
-    data = compared(frame)
-    off = (data["published_ratio"] / data["instructions_ratio"]).groupby(data["machine"], sort=False)
-    times = listed(f"{of.min():.1f} to {of.max():.1f} ({machine})" for machine, of in off)
-    ends = {machine: steps(frame, machine, WITHOUT, "elsewhere").values() for machine in dict.fromkeys(frame["machine"])}
-    grown = listed(f"{min(of):.0f} to {max(of):.0f} ns on {machine}" for machine, of in ends.items())
-    return (
-        f"As multiples of one dynamic ops with CALL_OPS, published times are {times} times the counted instructions. "
-        f"Each ops elsewhere was timed at {grown}, by the part of the table; counts add the same for each."
-    )
-
-
-@judges("r12")
-def needed(frame: pd.DataFrame | None = None) -> Verdict:
-    """What was timed on another machine; that numbers are needed is a request."""
-    frame = rows() if frame is None else frame
-    found = steps(frame, "K1", WITHOUT, "elsewhere").values()
-    low, high = min(found), max(found)
-    because = (
-        f"The mails have no times of a VisionFive 2, and none was timed here. On a K1 each ops elsewhere took {low:.0f} to "
-        f"{high:.0f} ns, by the part of the published table; counts add the same for each, so they do not replace a measurement."
-    )
-    return Verdict(UNDECIDABLE, because, {"ns per ops elsewhere, least": round(low), "most": round(high)}, UNDECIDED)
-
-
 FIGURES = (
     Figure(
         "fig-dispatch-timed",
         "Does the grid grow as it was timed?",
         chart=lambda frame: dumbbell("ratio", "case", "by", facet="machine")(dumbbells(frame)),
         table=table,
-        answer=answer,
         alt="A panel per published table and a line per cell: the published time and the counted instructions, "
         "both as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own after 1/0, counts likewise. Ops are dynamic. a/b: a ops on the "
