@@ -24,28 +24,30 @@ from . import barriers, branch_reach, direct_cases, dispatch, text_bytes
 NAME = "balance"
 TITLE = "CALL_OPS on riscv64, balanced"
 ISA = "riscv64"
-#: The schemes of the kernels on either side: the pair is of kernels without preemption, the other of kernels with it.
+#: The schemes of the kernels on either side.
 PAIR, POINTER = "riscv64-pair", "riscv64-call-ops"
 #: Percent of what a branch may have to reach.
 _ALL = 100.0
 #: The expectation of the review for each.
-BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complicated"
+BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complex"
 #: The lines, by the name that their numbers have: patching by two counts, each also where neither kernel is preemptible.
 LINES = {
-    "call": "instructions, one dynamic ops",
-    "text": "bytes of text, a function",
-    "direct": "instructions, direct call (BPF)",
-    "breaking": "waits, or it breaks",
-    "breaking-alike": "the same, neither preemptible",
-    "needed": "waits, or calls are missed too",
-    "needed-alike": "the same, neither preemptible",
+    "call": "instructions, one ops",
+    "text": "bytes of text",
+    "direct": "instructions, BPF direct",
+    "breaking": "waits against breakage",
+    "breaking-alike": "waits against breakage",
+    "needed": "waits, missed calls too",
+    "needed-alike": "waits, missed calls too",
 }
+#: Where threads are preempted: the pair is of kernels where they are not, and CALL_OPS is explored with and without.
+ONE, NEITHER = "in v6.16", "in neither"
 LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernels, and patching in every order of steps; no timing. v6.15 "
     "beside v6.16, which has more than CALL_OPS: the AUIPC of a site is written once. The RFC kept the pair. Direct calls: "
     "riscv64 has them since v6.8, up to v6.15 with the pair, which reaches BPF's code; counted in v6.12 and the newest release. "
     "Waits: kinds of them in the plans of v6.12 and v6.16, a direct call attached to neither; those that order data cannot be "
-    "tested. v6.15 is not preemptible, v6.16 can be, and is here but in the lines that say otherwise."
+    "tested. No kernel with v6.15's site is preemptible; v6.16 can be."
 )
 
 
@@ -61,7 +63,8 @@ class Waits:
 def rows() -> pd.DataFrame:
     """One row per line of the balance.
 
-    Columns: line (a key of LINES), expected (one of the four words), before and after (a number), truth: is it as expected?
+    Columns: line (a key of LINES), preemption (in which of the two kernels threads are preempted, "" where that is nothing to it),
+    expected (one of the four words), before and after (a number), truth: is it as expected?
     """
     grid, text = dispatch.rows(), text_bytes.rows()
     calls = [dispatch.cell(grid, ISA, built, 1, 0) for built in (dispatch.WITHOUT, dispatch.WITH)]
@@ -71,20 +74,20 @@ def rows() -> pd.DataFrame:
     cases = [direct_cases.instructions(ISA, release, way) for release, way in ways.items()]
     pair, pointer, alike = waits(PAIR), waits(POINTER), waits_without_preemption(POINTER)
     records = [
-        ("call", BETTER, *calls, calls[1] < calls[0]),
-        ("text", LARGER, site, site + more, more > 0),
-        ("direct", SAME, *cases, cases[0] == cases[1]),
+        ("call", "", BETTER, *calls, calls[1] < calls[0]),
+        ("text", "", LARGER, site, site + more, more > 0),
+        ("direct", "", SAME, *cases, cases[0] == cases[1]),
         *(
-            (line, AS_COMPLICATED, before, after, after >= before)
-            for line, before, after in (
-                ("breaking", pair.breaking, pointer.breaking),
-                ("breaking-alike", pair.breaking, alike.breaking),
-                ("needed", pair.needed, pointer.needed),
-                ("needed-alike", pair.needed, alike.needed),
+            (line, preemption, AS_COMPLICATED, before, after, after >= before)
+            for line, preemption, before, after in (
+                ("breaking", ONE, pair.breaking, pointer.breaking),
+                ("breaking-alike", NEITHER, pair.breaking, alike.breaking),
+                ("needed", ONE, pair.needed, pointer.needed),
+                ("needed-alike", NEITHER, pair.needed, alike.needed),
             )
         ),
     ]
-    frame = pd.DataFrame(records, columns=["line", "expected", "before", "after", "truth"])
+    frame = pd.DataFrame(records, columns=["line", "preemption", "expected", "before", "after", "truth"])
     frame.attrs["units"] = {}
     return frame
 
@@ -117,7 +120,7 @@ def waits_without_preemption(name: str) -> Waits:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The lines."""
-    printed = pd.DataFrame({"what": frame["line"].map(LINES), "expected": frame["expected"]})
+    printed = pd.DataFrame({"what": frame["line"].map(LINES), "expected": frame["expected"], "preemption": frame["preemption"]})
     for release, side in (("v6.15", "before"), ("v6.16", "after")):
         printed[release] = [f"{value:g}" for value in frame[side]]
     printed["found"] = ["so" if truth else "not so" for truth in frame["truth"]]
