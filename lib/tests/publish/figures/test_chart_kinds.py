@@ -171,6 +171,11 @@ def test_axes_print_the_counts_themselves_first_and_last_always():
         assert all(any(abs(x - other) <= 6 for count, other in points if count == text) for text, x, _ in at)
 
 
+def test_an_axis_prints_the_counts_it_is_given():
+    drawn = texts(lines("instructions", over="callbacks", log="x", at=(1, 5, 32))(line_rows()).svg())
+    assert {text.text for text in drawn} & {"1", "2", "4", "5", "8", "16", "32"} == {"1", "5", "32"}
+
+
 def test_lines_differ_in_more_than_colour():
     assert len({tuple(dash) for _, dash, _ in theme.SERIES}) == len({shape for *_, shape in theme.SERIES}) == 6
 
