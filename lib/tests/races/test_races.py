@@ -26,10 +26,10 @@ from tramplab.races.search.search import WRONG, search
 #: Known to be bad: which property, and after how few steps.
 BAD = {
     "arm64-common": (PAIR, 36),
-    "riscv64-detour16-preempt": (TARGET, 18),
+    "riscv64-pair16-preempt": (TARGET, 18),
     "riscv64-pair-preempt": (TARGET, 15),
     "riscv64-pair-target": (TARGET, 7),
-    "riscv64-saved-pc-newest": (TARGET, 36),
+    "riscv64-newest-pc": (TARGET, 36),
     "riscv64-common": (PAIR, 42),
     "x86_64-store": (MIXED, 23),
     "x86_64-store-crossing": (MIXED, 24),
@@ -44,7 +44,7 @@ SMALL = [
     ("riscv64-pair-preempt", ""),
     ("riscv64-pair-target", ""),
     ("riscv64-saved-pc", "fix-up"),
-    ("riscv64-saved-pc-newest", ""),
+    ("riscv64-newest-pc", ""),
 ]
 #: Of these it does for one.
 LARGER = [

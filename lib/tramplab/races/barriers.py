@@ -19,8 +19,7 @@ def _name(kernel: str) -> str:
     return kernel.replace("; ", "+").replace(" ", "-")
 
 
-#: The names of those that only order data.
-_ORDERS = {_name(sync.kernel) for sync in (*FENCES, Sync.FTRACE_IPI)}
+_FENCES = {_name(sync.kernel) for sync in FENCES}
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,14 @@ class Barrier:
     name: the wait's kernel name, with a number where the plan waits that way for several reasons.
     why: the reason.
     numbers: the steps of the plan that belong to it; they are left out together.
-    orders: the barrier only orders stores or loads of data, so removing it changes no verdict where data are ordered.
+    fence: it only orders stores, so removing it changes no verdict where data are ordered.
+    orders: it is for the order of loads, which is not modelled, and for text only on ISAs where any interrupt is.
     """
 
     name: str
     why: str
     numbers: tuple[int, ...]
+    fence: bool = False
     orders: bool = False
 
 
@@ -50,7 +51,7 @@ def barriers(subject: Subject) -> list[Barrier]:
     out = []
     for at, ((kernel, why), numbers) in enumerate(found.items()):
         several = f"-{kinds[: at + 1].count(kernel)}" if kinds.count(kernel) > 1 else ""
-        out.append(Barrier(kernel + several, why, tuple(numbers), kernel in _ORDERS))
+        out.append(Barrier(kernel + several, why, tuple(numbers), kernel in _FENCES, kernel == _name(Sync.FTRACE_IPI.kernel)))
     return out
 
 

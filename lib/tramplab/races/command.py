@@ -16,9 +16,10 @@ from . import schedule
 from .barriers import barriers, numbers_of
 from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, allowed, explore
 from .model.fetches import MODELS
+from .model.moments import DATA, ORDERED
 from .scenarios import sweep
 from .scenarios.every import as_json
-from .schemes.schemes import SCHEMES, Scheme, scheme
+from .schemes.schemes import LIVES, SCHEMES, Scheme, scheme
 from .search.search import LARGEST
 from .subject import Subject
 
@@ -38,6 +39,8 @@ def add(sub: argparse._SubParsersAction, images: Images) -> None:
     )
     p.add_argument("--image", metavar="FILE", help="explore a kernel image's own text; without SCHEME, all schemes that fit it")
     p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
+    p.add_argument("--data", default=ORDERED, metavar="MODEL", help=f"how stores are seen: {', '.join(DATA)} (default {ORDERED})")
+    p.add_argument("--life", metavar="NAME", help=f"which ops come and go: {', '.join(LIVES)} (default: the scheme's own)")
     p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
     p.add_argument("--time-limit", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
     p.add_argument("--every-step", action="store_true", help="print every step of the schedule")
@@ -56,6 +59,10 @@ def run(args: argparse.Namespace, images: Images) -> int:
         raise TramplabError("--every-step is for the schedule of one scheme, as text: name the scheme, and leave --json away.")
     if args.fetch is not None and args.fetch not in MODELS:
         raise unknown("fetch model", args.fetch, MODELS)
+    if args.data not in DATA:
+        raise unknown("data model", args.data, DATA)
+    if args.life is not None and (not args.scheme or args.image is not None or args.all):
+        raise TramplabError("--life is for one scheme in the lab: name the scheme, and leave --image and --all away.")
     sweep.check(args)
     threads, most = allowed(typed(args.threads, "--threads")), typed(args.max_states, "--max-states", 1, LARGEST)
     if args.all:
@@ -78,7 +85,7 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
         return head + "\n"
     kernel = result.subject.kernel or f"{chosen.isa}, {chosen.release}"
     about = f"{chosen.does} ({kernel}), {result.threads} threads, fetch {result.fetch}"
-    about += f", without {', '.join(without)}" * bool(without) + "."
+    about += f", data {result.data}" * (result.data != ORDERED) + f", without {', '.join(without)}" * bool(without) + "."
     if chosen.hypothetical:
         about += f" No kernel has it: {chosen.hypothetical}."
     lines = [head, *textwrap.wrap(about, WIDTH), ""]
@@ -102,7 +109,8 @@ def _subjects(args: argparse.Namespace, images: Images) -> Iterator[tuple[Scheme
         yield from images(Path(args.image), args.scheme)
     else:
         for chosen in [scheme(args.scheme)] if args.scheme else SCHEMES.values():
-            yield chosen, chosen.subject()
+            lived = chosen.lived(args.life) if args.life is not None else chosen
+            yield lived, lived.subject()
 
 
 def _explored(chosen: Scheme, subject: Subject, args: argparse.Namespace, threads: int, most: int) -> Result:
@@ -113,6 +121,7 @@ def _explored(chosen: Scheme, subject: Subject, args: argparse.Namespace, thread
             threads,
             args.fetch or chosen.fetch,
             numbers_of(subject, args.without),
+            args.data,
             most=most,
             seconds=SECONDS if args.time_limit is None else typed_seconds(args.time_limit, "--time-limit"),
             tick=tick,

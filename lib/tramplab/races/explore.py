@@ -89,7 +89,7 @@ def explore(
 
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped, data)
     executions = executions or Executions(subject)
-    one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
+    one = Automaton(Threads(executions, when, Fetches(executions, when, fetch), data != ORDERED), reduced)
     states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
     try:
         one.build(tell, whole=not reduced)

@@ -76,7 +76,7 @@ class Subject:
     vector: the address that breakpoints jump to, None if they are not taken.
     skips: address of a breakpoint -> where its handler lets the thread go on; without a vector it does so at once.
     nests: how many exceptions may interrupt a call at the site, one within the other, each of which calls the function again.
-    sleeps: may the function sleep? Then Tasks RCU does not wait for a thread in it, whoever called it.
+    sleeps: may the function sleep? Then Tasks RCU does not wait for a thread in it, however it came there.
     counter: address of a count that is not zero while a thread holds a reference, None for none.
     kernel: whose text it is, "" for the lab's.
     """

@@ -16,7 +16,8 @@ GOOD = dict(
     for pair in (
         "study=counting format=csv output=out id=fig-counting isa=arm64 hook=ops release=v6.12 args=1 callbacks=1 core=cortex-a72"
         " image=garbage function=f mitigations=none trace=ops calls=ops scheme=riscv64-pair threads=1 without=fence.i fetch=stale"
-        " max_states=9 time_limit=1 save=saved processes=1 scheduler=127.0.0.1:1 structure=ftrace_caller consumer=ip rounds=1"
+        " data=unordered life=static max_states=9 time_limit=1"
+        " save=saved processes=1 scheduler=127.0.0.1:1 structure=ftrace_caller consumer=ip rounds=1"
         " windows=1 out=out"
     ).split()
 )

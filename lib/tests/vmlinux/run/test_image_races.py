@@ -128,8 +128,8 @@ def test_every_case_that_fits_is_kept():
     assert set(SCHEMES) - {r["scheme"] for k in KEPT.values() for r in k["results"]} == {
         "riscv64-fixed-auipc",
         "riscv64-common",  # of kernels built without CALL_OPS
-        "riscv64-detour16",
-        "riscv64-detour16-preempt",  # Debian's 6.1 had no riscv64
+        "riscv64-pair16",
+        "riscv64-pair16-preempt",  # Debian's 6.1 had no riscv64
         *(name for name, s in SCHEMES.items() if s.isa == "x86_64" or not s.plain),
     }
 

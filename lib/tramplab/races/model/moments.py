@@ -61,6 +61,7 @@ class Moment:
     step: the one that led here; None at first, and where several could have been the last one.
     why: its reason, for the reader.
     horizon: the moment at which every CPU last refetched: it has text of that moment or a later one.
+    loads: the moment at which every CPU last took an interrupt or switched tasks: none of its loads is older.
     unseen: the steps that wrote text which a CPU need not have seen then, as it had not been made visible.
     frozen: are all threads stopped?
     stopping: does a thread that has taken the interrupt stay where it is?
@@ -74,6 +75,7 @@ class Moment:
     step: Planned | None
     why: str
     horizon: int
+    loads: int = 0
     unseen: frozenset[int] = frozenset()
     frozen: bool = False
     stopping: bool = False
@@ -179,7 +181,9 @@ class _Plan:
             key = last.done | done, horizon
             if key not in found:
                 found[key] = len(self.made)
-                given: dict[str, Any] = {"horizon": horizon, "unseen": unseen, "frozen": last.frozen}
+                others = refetched or (isinstance(step, Wait) and step.sync.scope is not Scope.THIS_CPU)
+                loads = len(self.made) if others else last.loads
+                given: dict[str, Any] = {"horizon": horizon, "loads": loads, "unseen": unseen, "frozen": last.frozen}
                 self.made.append(Moment(key[0], step, why, **given | more))
             self._lead(at, found[key])
         self.ends = list(found.values())
@@ -221,7 +225,7 @@ class _Plan:
                     places[key] = len(self.made)
                     todo.append(key)
                     last, only = self.made[at], store.write if len(self.stores) == 1 else None
-                    self.made.append(Moment(key[0], only, "", horizon, last.unseen, last.frozen))
+                    self.made.append(Moment(key[0], only, "", horizon, last.loads, last.unseen, last.frozen))
                 self._lead(at, places[key])
         self.ends = sorted(places.values())
 

@@ -28,9 +28,14 @@ def _first_steps(count: int) -> int:
 
 
 class Threads:
-    """All that one thread can do, over the moments of a plan."""
+    """All that one thread can do, over the moments of a plan.
 
-    def __init__(self, executions: Executions, moments: Sequence[Moment], fetches: Fetches) -> None:
+    early: may a load of a word among the text, whose address no other load has given, be done long before the instruction that
+        comes to it is fetched? Then it finds what was there at any moment since the CPU last took an interrupt.
+    """
+
+    def __init__(self, executions: Executions, moments: Sequence[Moment], fetches: Fetches, early: bool = False) -> None:
+        self._early = early
         self.subject, self.locals, self.moments = executions.subject, executions.locals, moments
         self.executions, self._fetches = executions, fetches
         self._quiet: dict[int, tuple[int, bytes] | None] = {}
@@ -92,9 +97,23 @@ class Threads:
                 wrong = Violation(TORN, f"{instruction.hex()} at {self._where(local.pc)}, which nobody wrote")
                 found.append((at, wrong, instruction))
                 continue
-            step = self._step(number, at, instruction)
-            found.append((step.next, self._wrong(number, local, step), instruction))
+            for step in self._outcomes(number, at, instruction):
+                found.append((step.next, self._wrong(number, local, step), instruction))
         return found
+
+    def _outcomes(self, number: int, at: int, instruction: bytes) -> list[Step]:
+        """What one instruction can do: with what is in memory, and where loads may be early with what was."""
+        done, step = self.moments[number].done, self._step(number, at, instruction)
+        late = self._since(number, step.reads)
+        return [step, *(self._step(number, at, instruction, done & _first_steps(n)) for n in late)]
+
+    def _since(self, number: int, reads: Sequence[tuple[int, int]]) -> list[int]:
+        """The writes of words among the text that an early load need not have seen, of those that are done."""
+        if not self._early:
+            return []
+        now, seen = self.moments[number].done, self.moments[self.moments[number].loads].done
+        words = [n for read in reads if self.subject.machine.is_text(read[0]) for n, _ in self._written(read)]
+        return [n for n in words if now >> n & 1 and not seen >> n & 1]
 
     def masked(self, at: int) -> bool:
         """Has a thread interrupts off?"""
@@ -118,7 +137,7 @@ class Threads:
             return None
         done = self.moments[number].done
         changes = (first <= end for read in step.reads for n, first in self._written(read) if not done >> n & 1)
-        return None if any(changes) else (step.next, instruction)
+        return None if any(changes) or self._since(number, step.reads) else (step.next, instruction)
 
     def quiet(self, at: int) -> tuple[int, bytes] | None:
         """The same, where it is so at every moment."""
@@ -175,12 +194,13 @@ class Threads:
     def _changes(self, pc: int) -> bool:
         return bool(self._fetches.near(pc))
 
-    def _step(self, number: int, at: int, instruction: bytes) -> Step:
-        """Whatever a call has interrupted, it does the same; when it returns, that goes on."""
-        local = self.locals[at]
+    def _step(self, number: int, at: int, instruction: bytes, done: int | None = None) -> Step:
+        """Whatever a call has interrupted, it does the same; when it returns, that goes on. done: the steps whose writes it finds,
+        by default those of the moment."""
+        local, done = self.locals[at], self.moments[number].done if done is None else done
         if local.outer == IDLE:
-            return self.executions.step(at, instruction, self.moments[number].done)
-        step = self._step(number, self.locals.number(local._replace(outer=IDLE)), instruction)
+            return self.executions.step(at, instruction, done)
+        step = self._step(number, self.locals.number(local._replace(outer=IDLE)), instruction, done)
         if step.next == IDLE:
             return replace(step, next=local.outer)
         return replace(step, next=self.locals.number(self.locals[step.next]._replace(outer=local.outer)))

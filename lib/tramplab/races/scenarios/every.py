@@ -77,6 +77,7 @@ def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any
         "hypothetical": chosen.hypothetical,
         "threads": result.threads,
         "fetch": result.fetch,
+        "data": result.data,
         "without": without,
         "verdict": result.verdict,
         "states": result.states,

@@ -61,6 +61,7 @@ class _Explored(Entry, frozen=True):
     hypothetical: str
     threads: Positive
     fetch: Model
+    data: Literal["ordered"]
     without: Annotated[tuple[str, ...], Meta(max_length=1)]
     verdict: Verdict
     states: Positive

@@ -13,6 +13,7 @@ from ...base.errors import TramplabError
 from ...base.processes import jobs, options
 from ...base.processes.progress import Progress
 from ..explore import NOT_DECIDED, SAFE, UNSAFE
+from ..model.moments import ORDERED
 from ..schemes.schemes import SCHEMES, scheme
 from .every import Scenario, explored, scenarios
 from .saved import Saved
@@ -33,9 +34,9 @@ def check(args: argparse.Namespace) -> None:
     only = [f"--{name}" for name in ("save", "processes", "scheduler") if getattr(args, name) is not None]
     if only and not args.all:
         raise TramplabError(f"{' and '.join(only)} {'go' if len(only) > 1 else 'goes'} with --all: add it, or leave that away.")
-    if args.all and (args.without or args.fetch is not None):
-        one = "--without" if args.without else "--fetch"
-        raise TramplabError(f"--all leaves out each barrier in turn, under every fetch model: leave {one} away.")
+    if args.all and (args.without or args.fetch is not None or args.data != ORDERED):
+        one = "--without" if args.without else "--fetch" if args.fetch is not None else "--data"
+        raise TramplabError(f"--all leaves out each barrier in turn, under every fetch model, data ordered: leave {one} away.")
     if args.all and args.time_limit is not None:
         raise TramplabError("--all has no --time-limit, with which another machine would find something else: take --max-states.")
     if args.all and args.every_step:

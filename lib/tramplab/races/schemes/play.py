@@ -37,8 +37,9 @@ ON, OFF = "+", "-"
 
 @dataclass
 class _Plan:
-    """The plan of a play."""
+    """The plan of a play. names: of the functions that its ops are for."""
 
+    names: tuple[str, ...]
     steps: list[Step] = field(default_factory=list)
     freed: dict[int, tuple[int, int]] = field(default_factory=dict)
     made: list[tuple[int, int, str]] = field(default_factory=list)
@@ -106,12 +107,13 @@ def subject(
     requests: Mapping[str, Request],
     before: Sequence[str] = (),
     preemptible: bool = True,
+    also: Sequence[str] = (),
 ) -> Subject:
     """plays: "+a" registers the request of that name, "-a" unregisters it, in this order; those in `before` are registered
-    already."""
+    already. also: functions that every ops is for beside the stage's, whose sites change before its."""
     for name in (*before, *(play[1:] for play in plays)):
         of_name("request", name, requests)
-    plan = _Plan()
+    plan = _Plan(names=(*also, stage.function.name))
     for name in before:
         _register(stage, plan, name, requests)
         stage.carry_out(plan.steps)
@@ -154,7 +156,7 @@ def subject(
 
 
 def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
-    ops, steps = stage.slowpath.register(replace(requests[name], filter=(stage.function.name,)))
+    ops, steps = stage.slowpath.register(replace(requests[name], filter=plan.names))
     plan.steps += steps
     if isinstance(ops.request, Bpf) and ops.request.calls_function:
         (image,) = [at for at, what in ops.structs.items() if what.startswith(_IMAGE)]

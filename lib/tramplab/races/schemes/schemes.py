@@ -34,13 +34,16 @@ REQUESTS: dict[str, Callable[[], Request]] = {
 #: call, which the site makes itself where it is near.
 LIVES = {
     "static": ("+a", "+b", "-a", "-b", "+c"),
-    "last-first": ("+a", "+b", "-b", "-a", "+c"),
+    "reverse": ("+a", "+b", "-b", "-a", "+c"),
     "dynamic": ("+module", "+another", "-module", "-another", "+a"),
     "mixed": ("+module", "+b", "-module", "-b", "+a"),
     "near": ("+near", "+a", "-near", "-a", "+b"),
     "far": ("+far", "+a", "-far", "-a", "+b"),
     "beside": ("+a", "+near", "-a", "-near", "+b"),
+    "batch": ("+a", "+b", "-a", "-b", "+c"),
 }
+#: The life in which each ops is for another function as well, whose site changes in the same update.
+_ALSO = {"batch": ("two_args",)}
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Scheme:
     hypothetical: has no kernel this?
     traps: are breakpoints taken by the guest's handler?
     changed: changes that are made to the plan by hand.
+    also: functions that its ops are for beside the one that is called.
     why: the reason.
     """
 
@@ -69,6 +73,7 @@ class Scheme:
     traps: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
     changed: Callable[[Subject], Subject] | None = None
+    also: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -77,13 +82,13 @@ class Scheme:
 
     def lived(self, life: str) -> Scheme:
         """The same kernel with another of LIVES; raises TramplabError with near matches for a name that is none."""
-        return replace(self, plays=of_name("life", life, LIVES), before=())
+        return replace(self, plays=of_name("life", life, LIVES), before=(), also=_ALSO.get(life, ()))
 
     def subject(self, stage: Stage | None = None) -> Subject:
         """The plan, on a lab kernel of its own or on another stage."""
         stage = stage or in_lab(Kernel(self.isa, self.release, traps=self.traps, **self.overrides), self.traps)
         requests = {name: make() for name, make in REQUESTS.items()}
-        made = subject(stage, self.plays, requests, self.before, self.preemptible)
+        made = subject(stage, self.plays, requests, self.before, self.preemptible, self.also)
         return configured(self.changed(made) if self.changed else made, self.release)
 
 
@@ -103,14 +108,14 @@ _SCHEMES = (
     Scheme("arm64-direct-far", "arm64", "v6.16", "the same with a direct call out of its reach", LIVES["far"]),
     Scheme("arm64-fexit", "arm64", "v6.16", "the same with a BPF trampoline that calls the function and is freed", _BPF),
     Scheme(
-        "riscv64-detour16",
+        "riscv64-pair16",
         "riscv64",
         "v6.1",
         "AUIPC and JALR between a store and a load of ra, or four NOPs, with the machine stopped",
         _ON_OFF_ON,
         preemptible=False,
     ),
-    Scheme("riscv64-detour16-preempt", "riscv64", "v6.1", "the same in a preemptible kernel", _ON_OFF_ON),
+    Scheme("riscv64-pair16-preempt", "riscv64", "v6.1", "the same in a preemptible kernel", _ON_OFF_ON),
     Scheme(
         "riscv64-pair",
         "riscv64",
@@ -177,7 +182,7 @@ _SCHEMES = (
         changed=by_hand.putting_back,
     ),
     Scheme(
-        "riscv64-saved-pc-newest",
+        "riscv64-newest-pc",
         "riscv64",
         "v6.12",
         "the same, in the newest set of saved registers only",

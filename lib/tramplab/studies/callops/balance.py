@@ -100,7 +100,7 @@ def _reached(frame: pd.DataFrame, release: str) -> float:
 
 def waits(scheme: str) -> Waits:
     """Of a scheme of the page on patching, as its figure has them."""
-    need = barriers.rows().query("scheme == @scheme")["need"]
+    need = barriers.rows().query("scheme == @scheme and not fence")["need"]
     breaking = int((need == barriers.BREAKS).sum())
     return Waits(breaking, breaking + int((need == barriers.NO_EFFECT).sum()))
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.phrases import listed, marked
+from ...publish.phrases import marked
 from ...races import explore
 from ...races.barriers import Barrier, barriers
 from ...races.explore import SAFE, UNSAFE
 from ...races.model.executions import Executions
+from ...races.model.moments import UNORDERED
 from ...races.model.verdicts import MISSED
 from ...races.schemes.schemes import SCHEMES
 from ..memo import once
@@ -22,35 +21,35 @@ from .patching import LIMITS, labelled
 NAME = "barriers"
 TITLE = "Each barrier of a safe scheme left out in turn"
 UNITS = {"times": "planned", "steps": "shortest"}
-#: What a wait is for, by what happens without it; what orders data is not tested, as they are in order here.
+#: What a wait is for, by what happens without it; the order of other CPUs' loads is not tested.
 BREAKS, NO_EFFECT, NOTHING, NOT_TESTED = "breaks without", "takes no effect without", "can do without", "not tested"
-NEEDS = (BREAKS, NO_EFFECT, NOTHING, NOT_TESTED)
-#: All at once without which it does not break one by one.
+#: All waits at once without which it does not break one by one; fences stay.
 OTHERS = "all others"
 
 
 @once
 def rows() -> pd.DataFrame:
     """One row per safe scheme and barrier, left out wherever the plan has it, and one with OTHERS left out; fetches are the worst
-    that hold there.
+    that hold there, and stores are seen in any order.
 
-    Columns: scheme, isa, hypothetical, barrier, why, times (it is in the plan), outcome (SAFE, or the property that is violated
-    then), steps (of the shortest schedule that ends so), need (one of NEEDS, or "" for OTHERS). """
+    Columns: scheme, isa, hypothetical, barrier, why, fence (does it only order stores?), times (it is in the plan), outcome (SAFE,
+    or the property that is violated then), steps (of the shortest schedule that ends so), need (BREAKS, NO_EFFECT, NOTHING or
+    NOT_TESTED, or "" for OTHERS). """
     out = []
     for scheme in SCHEMES.values():
         subject = scheme.subject()
         executions = Executions(subject)
-        if explore(subject, 1, scheme.fetch, executions=executions).verdict == UNSAFE:
+        if explore(subject, 1, scheme.fetch, data=UNORDERED, executions=executions).verdict == UNSAFE:
             continue
         others: list[int] = []
         each = barriers(subject)
         for barrier in (*each, None):
             numbers = barrier.numbers if barrier else sorted(others)
-            found = explore(subject, 1, scheme.fetch, numbers, executions=executions)
+            found = explore(subject, 1, scheme.fetch, numbers, UNORDERED, executions=executions)
             assert not found.limit, "a scheme that takes longer than its limit decides nothing"
             outcome = found.violation.which if found.violation else SAFE
             need = "" if barrier is None else _need(barrier, outcome)
-            others += numbers if need != BREAKS else ()
+            others += numbers if barrier and need != BREAKS and not barrier.fence else ()
             out.append(
                 {
                     "scheme": scheme.name,
@@ -58,6 +57,7 @@ def rows() -> pd.DataFrame:
                     "hypothetical": bool(scheme.hypothetical),
                     "barrier": barrier.name if barrier else OTHERS,
                     "why": barrier.why if barrier else "",
+                    "fence": bool(barrier and barrier.fence),
                     "times": len(numbers),
                     "outcome": outcome,
                     "steps": len(found.schedule),
@@ -79,7 +79,7 @@ def _need(barrier: Barrier, outcome: str) -> str:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per scheme and barrier."""
     out = named(frame, "scheme")[["scheme", "barrier", "outcome", "steps"]]
-    out.attrs["units"] = {"steps": UNITS["steps"]}
+    out.attrs["units"] = {}
     return out
 
 
@@ -88,49 +88,43 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
+#: What a reader of the page sees: the column, what a barrier is for there, and whether it is a fence.
+_SHOWN = (
+    ("waits it breaks without", BREAKS, (False,)),
+    ("fences it breaks without", BREAKS, (True,)),
+    (NO_EFFECT, NO_EFFECT, (False, True)),
+)
+
+
 def body(frame: pd.DataFrame) -> Body:
-    """A line per scheme: the barriers by what they are for."""
+    """A line per scheme: the barriers that it needs, by what they are for."""
     lines = []
     for (scheme, hypothetical), part in frame.groupby(["scheme", "hypothetical"], sort=False):
-        cells = {need: "\n".join(map(_cell, some.itertuples())) for need, some in part.groupby("need")}
-        needs = {need: cells.get(need, "-") for need in NEEDS}
-        lines.append({"scheme": marked(labelled(str(scheme)), bool(hypothetical)), **needs})
-    return Grid(pd.DataFrame(lines), "What each barrier of the safe schemes is for")
-
-
-def _cell(row: Any) -> str:
-    return f"{row.barrier} ({row.outcome}): {row.why}" if row.need == BREAKS else str(row.barrier)
+        some = {head: part[(part["need"] == need) & part["fence"].isin(fences)] for head, need, fences in _SHOWN}
+        cells = {head: "\n".join(f"{r.barrier} ({r.outcome})" for r in rows.itertuples()) or "-" for head, rows in some.items()}
+        lines.append({"scheme": marked(labelled(str(scheme)), bool(hypothetical)), **cells})
+    return Grid(pd.DataFrame(lines), "The barriers that each safe scheme needs")
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: barriers in all and by what they are for, "barriers-total", "barriers-breaking", "barriers-free";
-    how many waits each scheme's plan has, "riscv64-trap-waits", and without how many kinds it breaks, "riscv64-trap-needed", and
-    which, "riscv64-trap-needs"; how it ends where all others are left out at once, "riscv64-trap-bare"."""
+    """What the prose quotes: how many waits each scheme's plan has, fences not counted, "riscv64-trap-waits"; without how many
+    kinds of waits it breaks, "riscv64-trap-needed", which, "riscv64-trap-needs", and which fences, "riscv64-trap-fences"; how it
+    ends where all others are left out at once, "riscv64-trap-bare"."""
     bare = frame[frame["barrier"] == OTHERS]
     frame = frame[frame["barrier"] != OTHERS]
-    need = frame["need"]
     out: dict[str, object] = {f"{r.scheme}-bare": r.outcome for r in bare.itertuples()}
-    out |= {
-        "barriers-total": len(frame),
-        "barriers-breaking": int((need == BREAKS).sum()),
-        "barriers-free": int((need == NOTHING).sum()),
-    }
-    out |= {f"{scheme}-waits": int(n) for scheme, n in frame.groupby("scheme")["times"].sum().items()}
-    for scheme in frame["scheme"].unique():
-        needed = _needed(frame, str(scheme))
-        out |= {f"{scheme}-needed": len(needed), f"{scheme}-needs": listed(needed)}
+    out |= {f"{scheme}-waits": int(n) for scheme, n in frame[~frame["fence"]].groupby("scheme")["times"].sum().items()}
+    for scheme, part in frame[frame["need"] == BREAKS].groupby("scheme"):
+        waits, fences = (list(part[part["fence"] == fence]["barrier"]) for fence in (False, True))
+        out |= {f"{scheme}-needed": len(waits), f"{scheme}-needs": ", ".join(waits)}
+        out |= {f"{scheme}-fences": ", ".join(fences) or "none"}
     return out
-
-
-def _needed(frame: pd.DataFrame, scheme: str) -> list[str]:
-    part = frame[(frame["scheme"] == scheme) & (frame["need"] == BREAKS)]
-    return list(part["barrier"])
 
 
 FIGURES = (
     Figure(
         "fig-barriers",
-        "Which waits of the safe schemes are needed, and what for?",
+        "Which waits and fences of the safe schemes are needed, and what for?",
         table=table,
         body=body,
         limits=LIMITS,

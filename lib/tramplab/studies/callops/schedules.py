@@ -11,6 +11,7 @@ from ...publish.figures.figure import Figure
 from ...publish.phrases import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...races import explore, schedule
+from ...races.barriers import numbers_of
 from ...races.explore import Result
 from ...races.model.fetches import COHERENT
 from ...races.schedule import PATCHER, THREAD
@@ -21,29 +22,32 @@ from .patching import LIMITS
 
 NAME = "schedules"
 TITLE = "The shortest schedules that end badly"
-#: Figure -> the scheme whose schedule it shows; CPUs see all text at once, so that only the order of steps is to blame.
+#: Figure -> the scheme whose schedule it shows, and the wait that is left out; CPUs see all text at once, so that only the order of
+#: steps is to blame.
 SHOWN = {
-    "fig-preempted-first": "riscv64-pair-preempt",
-    "fig-preempted-target": "riscv64-pair-target",
-    "fig-another-ops": "arm64-common",
+    "fig-preempted-first": ("riscv64-pair16-preempt", ""),
+    "fig-preempted-target": ("riscv64-pair-target", ""),
+    "fig-another-ops": ("arm64-common", ""),
+    "fig-image-freed": ("arm64-fexit", "percpu_ref_kill"),
 }
 
 #: Figure -> what to look for.
 WATCH = {
-    "fig-preempted-first": "Watch t0: the thread never writes it, and its last instruction jumps to an address made from it.",
+    "fig-preempted-first": "Watch ra: no AUIPC writes it, and the JALR jumps to an address that is made from the caller's.",
     "fig-preempted-target": "Watch t0: it holds the upper half of the old target's address when the thread executes the new JALR.",
     "fig-another-ops": "Watch x2: it still holds a, the ops that was removed, when the thread calls b's callback.",
+    "fig-image-freed": "Watch the thread: it sleeps in the function through each wait for tasks, and returns into freed memory.",
 }
 #: Figure -> what is said of which step; see publish/stepper/stepper.py. What must not happen is said of the last by itself.
 NOTES: dict[str, Notes] = {
     "fig-preempted-first": {
         THREAD: {
-            (START, "nop"): "The first of two NOPs. It is preempted after it, and t0 was never set.",
+            (START, "nop"): "The first of four NOPs. It is preempted after the second, where the AUIPC is to be.",
         },
         PATCHER: {
             (START, "stop_machine"): "Stops CPUs. The thread is on none.",
-            (START, "write 8 B: three_args"): "AUIPC and JALR in place of both NOPs.",
-            (START, "fence.i"): "The resumed thread fetches the new second half, which does not fit its first.",
+            (START, "write 16 B: three_args"): "A store, AUIPC, JALR and a load in place of the NOPs.",
+            (START, "fence.i"): "The resumed thread fetches the JALR, which takes half of its target from ra.",
         },
     },
     "fig-preempted-target": {
@@ -65,13 +69,22 @@ NOTES: dict[str, Notes] = {
             (START, "ldr x2"): "What will be passed as the ops: a, which the list function would have ignored.",
         },
     },
+    "fig-image-freed": {
+        THREAD: {
+            (START, "sleeps"): "It switches by itself, and Tasks RCU waits for it no more. Its return address is in the image.",
+        },
+        PATCHER: {
+            (START, "write 4 B: three_args: nobody"): "From now on nobody enters the image.",
+        },
+    },
 }
 
 
 @functools.cache
-def _found(name: str) -> Result:
-    """What is found of a scheme, with one thread."""
-    result = explore(scheme(name).subject(), 1, COHERENT)
+def _found(name: str, without: str) -> Result:
+    """What is found of a scheme without one of its waits, with one thread."""
+    subject = scheme(name).subject()
+    result = explore(subject, 1, COHERENT, numbers_of(subject, [without] if without else []))
     assert result.violation, "what is shown as bad is found to be safe"
     return result
 
@@ -81,8 +94,8 @@ def rows() -> pd.DataFrame:
     """One row per line of a schedule: scheme, hypothetical, first, last (numbers of its steps), who (PATCHER or THREAD), where
     (symbol+offset), does, and on the last line of each, wrong: what must not happen."""
     records = []
-    for name in SHOWN.values():
-        found = _found(name)
+    for name, without in SHOWN.values():
+        found = _found(name, without)
         lines = schedule.lines(found)
         for number, line in enumerate(lines, 1):
             wrong = str(found.violation) if number == len(lines) else ""
@@ -109,7 +122,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def steps(figure_id: str) -> Stepper:
     """The schedule of a figure to step through, with what goes wrong at its end."""
-    found = _found(SHOWN[figure_id])
+    found = _found(*SHOWN[figure_id])
     patcher, thread = strips(found)
     last, at = list(thread["milestones"].items())[-1]
     end = {(last, len(thread["steps"]) - at - 1): f"{found.violation}."}
@@ -127,8 +140,9 @@ def _cut(text: str, wide: int = 46) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: how many steps each takes, "riscv64-pair-target-steps"."""
-    return {f"{name}-steps": int(last) for name, last in frame.groupby("scheme")["last"].max().items()}
+    """Numbers for the prose: how many steps each takes, "riscv64-pair-target-steps", and its end, "riscv64-pair-target-ends"."""
+    out: dict[str, object] = {f"{name}-steps": int(last) for name, last in frame.groupby("scheme")["last"].max().items()}
+    return out | {f"{r.scheme}-ends": r.wrong.partition(":")[0] for r in frame[frame["wrong"] != ""].itertuples()}
 
 
 def _answer(frame: pd.DataFrame) -> str:
@@ -139,7 +153,7 @@ def _answer(frame: pd.DataFrame) -> str:
 
 
 def _figure(figure_id: str, question: str) -> Figure:
-    name = SHOWN[figure_id]
+    name, _ = SHOWN[figure_id]
     return Figure(
         figure_id,
         question,
@@ -154,7 +168,8 @@ def _figure(figure_id: str, question: str) -> Figure:
 
 
 FIGURES = (
-    _figure("fig-preempted-first", "How is a thread lost that was preempted between two NOPs? *"),
+    _figure("fig-preempted-first", "How was a thread lost that was preempted between two NOPs?"),
     _figure("fig-preempted-target", "How is a thread lost that was preempted between AUIPC and JALR? *"),
     _figure("fig-another-ops", "How is a callback called with another one's ops?"),
+    _figure("fig-image-freed", "How is a BPF trampoline freed while its function sleeps?"),
 )
