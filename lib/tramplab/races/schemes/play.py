@@ -11,11 +11,12 @@ from ...emulate.traps import Vector
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
-from ...ftrace.steps import POINTER, Free, Scope, Step, Wait, Write
+from ...ftrace.steps import POINTER, Free, Scope, Step, Wait, Write, word
 from ...lab.kernel import Kernel
 from ...lab.places import vector
 from ...lab.view import Function
 from ...trampolines.bpf.request import Bpf
+from ...trampolines.direct import Direct
 from ..subject import Attachment, Call, Subject
 
 #: What callee-saved registers hold when the function is called.
@@ -31,8 +32,8 @@ TASK_SCRATCH = ("trap_a0", "trap_a1", "trap_sp", "kernel_sp")
 COUNTS = ("lab_direct_hits", "lab_bpf_hits")
 #: The guest's struct of a BPF trampoline, with the reference that each call of the function from there holds.
 _IMAGE = "bpf_tramp_image"
-#: Registering and unregistering, before the name of the one that does.
-ON, OFF = "+", "-"
+#: Registering, unregistering, and leading a near direct call to the far target, before the name of the one that does.
+ON, OFF, LED = "+", "-", "~"
 
 
 @dataclass
@@ -45,6 +46,7 @@ class _Plan:
     made: list[tuple[int, int, str]] = field(default_factory=list)
     ops: dict[str, tuple[Registered, Attachment]] = field(default_factory=dict)
     counter: int | None = None
+    left: dict[int, list[int]] = field(default_factory=dict)  # targets that direct calls had before
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ def subject(
     preemptible: bool = True,
     also: Sequence[str] = (),
 ) -> Subject:
-    """plays: "+a" registers the request of that name, "-a" unregisters it, in this order; those in `before` are registered
-    already. also: functions that every ops is for beside the stage's, whose sites change before its."""
+    """plays: "+a" registers the request of that name, "-a" unregisters it, "~a" leads a near direct call to the far target, in
+    this order; those in `before` are registered already. also: functions that every ops is for beside the stage's, whose sites
+    change before its."""
     for name in (*before, *(play[1:] for play in plays)):
         of_name("request", name, requests)
     plan = _Plan(names=(*also, stage.function.name))
@@ -119,13 +122,14 @@ def subject(
         stage.carry_out(plan.steps)
         ops, attached = plan.ops[name]
         plan.steps, plan.ops[name] = [], (ops, replace(attached, on=0))
+    what = {ON: _register, OFF: _unregister, LED: _lead}
     for play in plays:
-        (_register if play[0] == ON else _unregister)(stage, plan, play[1:], requests)
+        what[play[0]](stage, plan, play[1:], requests)
     callbacks: dict[int, set[int]] = {}
     direct: dict[int, int] = {}
     for ops, _ in plan.ops.values():
         if ops.is_direct:
-            direct[ops.direct] = ops.address
+            direct |= dict.fromkeys((ops.direct, *plan.left.get(ops.address, ())), ops.address)
         else:
             callbacks.setdefault(ops.func, set()).add(ops.address)
     image, f = stage.slowpath.image, stage.function
@@ -165,6 +169,16 @@ def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Reque
         plan.counter = stage.per_cpu + int.from_bytes(made[at : at + POINTER], "little")
     plan.made += [(made.address, made.size, f"{made.name}[{name}]") for made in ops.generated]
     plan.ops[name] = ops, Attachment(name, ops.address, on=len(plan.steps))
+
+
+def _lead(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
+    """As modify_ftrace_direct(): the target in the ops changes while another ops keeps the function on the list."""
+    ops, _ = plan.ops[name]
+    image = stage.slowpath.image
+    plan.left.setdefault(ops.address, []).append(ops.direct)
+    ops.direct = image.address(Direct(far=True).target)
+    at = ops.address + image.struct("ftrace_ops").fields["direct_call"].offset
+    plan.steps.append(word(at, ops.direct, "the direct call's new target"))
 
 
 def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:

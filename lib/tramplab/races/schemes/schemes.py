@@ -15,7 +15,7 @@ from ...trampolines.plain import Ops
 from ..model.fetches import STALE, TORN
 from ..subject import Subject
 from . import by_hand, stores
-from .play import OFF, ON, Stage, in_lab, subject
+from .play import LED, OFF, ON, Stage, in_lab, subject
 from .tasks import configured
 
 #: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
@@ -36,10 +36,10 @@ LIVES = {
     "static": ("+a", "+b", "-a", "-b", "+c"),
     "reverse": ("+a", "+b", "-b", "-a", "+c"),
     "dynamic": ("+module", "+another", "-module", "-another", "+a"),
-    "mixed": ("+module", "+b", "-module", "-b", "+a"),
     "near": ("+near", "+a", "-near", "-a", "+b"),
     "far": ("+far", "+a", "-far", "-a", "+b"),
     "beside": ("+a", "+near", "-a", "-near", "+b"),
+    "modify": ("+near", "+module", "~near", "-module", "-near", "+a"),
     "batch": ("+a", "+b", "-a", "-b", "+c"),
 }
 #: The life in which each ops is for another function as well, whose site changes in the same update.
@@ -78,7 +78,7 @@ class Scheme:
     @property
     def plain(self) -> bool:
         """Are all that come and go on it ops with a callback, and none a direct call?"""
-        return all(isinstance(REQUESTS[play.strip(ON + OFF)](), Ops) for play in (*self.plays, *self.before))
+        return all(isinstance(REQUESTS[play.strip(ON + OFF + LED)](), Ops) for play in (*self.plays, *self.before))
 
     def lived(self, life: str) -> Scheme:
         """The same kernel with another of LIVES; raises TramplabError with near matches for a name that is none."""

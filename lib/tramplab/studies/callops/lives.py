@@ -28,10 +28,11 @@ KERNELS = {
 }
 #: The same in tables: with and without CALL_OPS.
 _SHORT = {"v6.16, CALL_OPS": "v6.16 with", "v6.16, no CALL_OPS": "v6.16 without"}
-DIRECT = ("near", "far", "beside")
+DIRECT = ("near", "far", "beside", "modify")
 #: Kernels without direct calls; and with sites that reach no target that any allocator gives.
 _NO_DIRECT = {("arm64-bl", life) for life in DIRECT} | {("riscv64-pair16", life) for life in DIRECT}
-_NO_DIRECT |= {("riscv64-fixed-auipc", life) for life in DIRECT} | {("riscv64-call-ops", life) for life in ("near", "beside")}
+_NO_DIRECT |= {("riscv64-fixed-auipc", life) for life in DIRECT}
+_NO_DIRECT |= {("riscv64-call-ops", life) for life in ("near", "beside", "modify")}
 
 
 @once

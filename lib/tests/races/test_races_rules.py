@@ -1,0 +1,177 @@
+"""Each rule of the model by itself: what a fence orders, who is waited for, and what a thread does that is no instruction.
+
+Without any one of them a test here fails: what is said to be safe would be unsafe, or the reverse.
+"""
+
+import dataclasses
+import functools
+
+import pytest
+
+from tramplab.base.errors import TramplabError
+from tramplab.ftrace.steps import BYTE, INSTRUCTION, POINTER, Sync, Wait, Write, word
+from tramplab.races.barriers import numbers_of
+from tramplab.races.explore import SAFE, UNSAFE, explore
+from tramplab.races.model.moments import ORDERED, UNORDERED, moments
+from tramplab.races.model.verdicts import FREED, TARGET
+from tramplab.races.schemes.schemes import SCHEMES, scheme
+from tramplab.races.schemes.tasks import flavours
+from tramplab.races.search.automaton import NESTS, SLEEPS
+
+FIRST, SECOND, THIRD = (word(0x1000 * n, n, "a store") for n in (1, 2, 3))
+JALR = Write(0x9000, bytes(4), True, "text", INSTRUCTION)
+
+
+def wait(sync):
+    return Wait(sync, "a reason")
+
+
+def visible(isa, *steps, data=UNORDERED, preemptible=True):
+    """The sets of stores that every CPU may see at some moment, by their numbers in the plan."""
+    made = moments(isa, steps, preemptible, False, (), data)
+    stores = [n for n, step in enumerate(steps) if isinstance(step, Write)]
+    return {frozenset(n for n in stores if m.done >> n & 1) for m in made}
+
+
+def sets(*these):
+    return {frozenset(one) for one in these}
+
+
+# -- the order of stores
+
+
+@pytest.mark.parametrize("isa", ["arm64", "riscv64"])
+def test_stores_are_seen_in_any_order_up_to_a_fence(isa):
+    assert visible(isa, FIRST, SECOND) == sets((), (0,), (1,), (0, 1))
+    assert visible(isa, FIRST, wait(Sync.WMB), SECOND) == sets((), (0,), (0, 2))
+    assert visible(isa, FIRST, SECOND, data=ORDERED) == visible("x86_64", FIRST, SECOND) == sets((), (0,), (0, 1))
+
+
+def test_stores_to_the_same_bytes_keep_their_order():
+    again = dataclasses.replace(FIRST, data=bytes(8))
+    assert visible("arm64", FIRST, again) == sets((), (0,), (0, 1))
+    assert visible("arm64", FIRST, Write(FIRST.address + 7, b"x", False, "one byte of it", BYTE)) == sets((), (0,), (0, 1))
+
+
+def test_a_store_release_orders_what_was_before_it_and_on_arm64_nothing_behind():
+    plan = (FIRST, wait(Sync.RELEASE), SECOND, THIRD)
+    assert frozenset({3}) in visible("arm64", *plan) and frozenset({2}) not in visible("arm64", *plan)
+    assert not {frozenset({3}), frozenset({2})} & visible("riscv64", *plan)
+
+
+@pytest.mark.parametrize("sync", [Sync.IC_IVAU, Sync.FTRACE_IPI, Sync.RCU_TASKS])
+def test_every_wait_is_a_fence_but_flush_icache_all(sync):
+    assert frozenset({2}) not in visible("arm64", FIRST, wait(sync), SECOND)
+    assert frozenset({2}) in visible("riscv64", FIRST, wait(Sync.FLUSH_ICACHE), SECOND)
+    assert frozenset({3}) not in visible("riscv64", FIRST, wait(Sync.FENCE_WO), wait(Sync.FLUSH_ICACHE), SECOND)
+
+
+def test_a_hart_that_was_asked_too_early_keeps_what_it_has():
+    """The text may become visible behind the FENCE.I that was for it: then that did nothing."""
+    plan = (JALR, wait(Sync.FLUSH_ICACHE))
+    last = [m for m in moments("riscv64", plan, True, False, (), UNORDERED) if not m.after]
+    made = moments("riscv64", plan, True, False, (), UNORDERED)
+    assert {made[m.horizon].done & 1 for m in last} == {0, 1}
+    fenced = moments("riscv64", (JALR, wait(Sync.FENCE_WO), plan[1]), True, False, (), UNORDERED)
+    assert {fenced[m.horizon].done & 1 for m in fenced if not m.after} == {1}
+
+
+def test_too_many_stores_without_a_fence_are_refused():
+    many = [word(0x1000 * n, n, "a store") for n in range(1, 20)]
+    with pytest.raises(TramplabError, match="too many to take in any order"):
+        visible("arm64", *many)
+
+
+@functools.cache
+def subject(name):
+    return scheme(name).subject()
+
+
+def found(name, without="", data=ORDERED, **changed):
+    of = dataclasses.replace(subject(name), **changed) if changed else subject(name)
+    return explore(of, 1, scheme(name).fetch, numbers_of(of, [without] if without else []), data)
+
+
+@pytest.mark.parametrize("name", [n for n, s in SCHEMES.items() if s.isa != "x86_64"])
+def test_what_is_safe_is_so_with_stores_in_any_order_too(name):
+    """As long as every fence of its plan is there."""
+    assert found(name, data=UNORDERED).verdict == found(name).verdict
+
+
+@pytest.mark.parametrize(("name", "fence"), [("arm64-call-ops", "dsb-ishst"), ("riscv64-call-ops", "rcu_assign_pointer")])
+def test_without_a_fence_the_pointer_is_seen_before_the_ops(name, fence):
+    assert found(name, fence).verdict == SAFE, "where data are ordered nothing is lost"
+    assert found(name, fence, UNORDERED).violation.which == TARGET
+
+
+def test_a_load_of_the_pointer_may_be_early():
+    """It finds what was there at any moment since the CPU last took an interrupt, and nothing older."""
+    early = found("arm64-call-ops", "ic-ivau+isb", UNORDERED)
+    threads = early.threads_of
+    literal = next(s.address for s in subject("arm64-call-ops").steps if isinstance(s, Write) and s.why.endswith("its only ops"))
+    last = len(threads.moments) - 1
+    assert not threads._since(last, [(literal, POINTER)]), "it has just taken one"
+    assert any(threads._since(n, [(literal, POINTER)]) for n in range(last))
+    assert not any(threads._since(n, [(FIRST.address, POINTER)]) for n in range(last)), "no word among the text"
+
+
+# -- who is waited for
+
+
+def test_which_flavours_of_rcu_a_kernel_calls():
+    rude, tasks, plain = Sync.RCU_TASKS_RUDE, Sync.RCU_TASKS, Sync.RCU
+    assert flavours("v6.1", True) == flavours("v6.12", True) == [rude, tasks] and flavours("v6.13", True) == [tasks]
+    assert flavours("v6.9", False) == [rude] and flavours("v6.12", False) == [rude, plain] and flavours("v6.16", False) == [plain]
+
+
+@pytest.mark.parametrize("sync", [Sync.RCU_TASKS_RUDE, Sync.RCU])
+def test_a_switch_of_tasks_empties_a_kernel_without_preemption(sync):
+    """With preemption a thread may have been switched away inside, so it is no wait for it."""
+    notes = {m.notes for m in moments("riscv64", (wait(sync),), False, False)}
+    assert "inside" in notes
+    if sync is Sync.RCU_TASKS_RUDE:
+        assert {m.notes for m in moments("riscv64", (wait(sync),), True, False)} == {""}
+
+
+def test_tasks_rcu_does_not_wait_for_who_sleeps_and_a_reference_does():
+    assert found("arm64-fexit").verdict == SAFE
+    gone = found("arm64-fexit", "percpu_ref_kill")
+    assert gone.violation.which == FREED and SLEEPS in {taken.what for taken in gone.schedule}
+    awake = found("arm64-fexit", "percpu_ref_kill", sleeps=False)
+    assert awake.verdict == SAFE, "a thread that never sleeps is waited for by Tasks RCU alone"
+    uncounted = found("arm64-fexit", counter=None)
+    assert uncounted.violation.which == FREED, "a reference that is not seen keeps nobody waiting"
+
+
+def test_a_grace_period_of_tasks_begins_when_every_cpu_has_looked_again():
+    """Else a CPU with the old BL could enter, unwaited for, what the wait is about to free."""
+    assert found("arm64-fexit", "ftrace_sync_ipi").verdict == SAFE
+    begins = next(m for m in moments("arm64", (JALR, wait(Sync.IC_IVAU), wait(Sync.RCU_TASKS)), True, False) if m.notes)
+    assert begins.horizon == 3 and not begins.unseen
+
+
+# -- exceptions
+
+
+def test_exceptions_nest_where_registers_are_put_back():
+    lost = found("riscv64-newest-pc")
+    assert lost.violation.which == TARGET and NESTS in {taken.what for taken in lost.schedule}
+    assert found("riscv64-newest-pc", nests=0).verdict == SAFE, "without nesting the newest is the only one"
+    assert found("riscv64-saved-pc", nests=2).verdict == SAFE and found("riscv64-newest-pc", nests=2).verdict == UNSAFE
+
+
+@pytest.mark.parametrize("name", ["arm64-call-ops", "riscv64-call-ops", "riscv64-fixed-auipc", "riscv64-pair-preempt"])
+def test_an_exception_in_the_site_changes_no_other_verdict(name):
+    """It is what another thread could do; only where saved registers are changed it is more."""
+    assert found(name, nests=1).verdict == found(name).verdict
+
+
+def test_who_is_in_a_handler_keeps_the_machine_from_being_stopped():
+    """It has interrupts off; and once it has taken the stopper's it stays where it is."""
+    of = subject("riscv64-trap-stopped")
+    made = moments("riscv64", of.steps, of.preemptible, True)
+    stopping = [n for n, m in enumerate(made) if m.stopping]
+    assert stopping and all(made[n].notes == "everybody" and made[n + 1].frozen for n in stopping)
+    result = found("riscv64-trap-stopped")
+    masked = {n for n in range(1, len(result.threads_of.locals)) if result.threads_of.masked(n)}
+    assert masked, "some thread was in the handler"
