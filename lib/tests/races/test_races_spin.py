@@ -12,6 +12,7 @@ import pytest
 
 from bench.spin import MODELS as PROMELA
 from bench.spin import Checker, missing
+from tramplab.ftrace.steps import FENCES, Wait
 from tramplab.races.barriers import barriers, numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
 from tramplab.races.model.executions import Executions
@@ -24,12 +25,17 @@ from tramplab.races.search.automaton import Automaton
 
 #: Steps of a plan of which not all that can be violated is looked for under every model of fetches: it takes seconds.
 LONG = 80
+#: Where a function that returns to its own site goes round for ever, each time with other registers: looked for as in long plans.
+ENDLESS = {"riscv64-detour16", "riscv64-detour16-preempt"}
 #: What a model has no part in: registers, and what is on the stack.
 NOT_MODELLED = {STATE}
 #: Ops that are called at some time where nothing goes wrong, by their numbers in the models.
 CALLED = {name: {"0", "1"} for name in SCHEMES} | {
     "arm64-call-ops": {"0", "1", "2"},
+    "arm64-direct": {"0", "1", "2"},
+    "arm64-direct-far": {"0", "1", "2"},
     "riscv64-call-ops": {"0", "1", "2"},
+    "riscv64-direct": {"0", "1", "2"},
     "riscv64-pair-target": {"0"},
     "x86_64-int3": {"0", "2"},
     "x86_64-store": {"0", "2"},
@@ -53,9 +59,16 @@ def checker(tmp_path_factory):
     return get
 
 
+def waits(name):
+    """The barriers that do more than order data, which are ordered here as in the models."""
+    subject = scheme(name).subject()
+    steps = {b.name: subject.steps[b.numbers[0]] for b in barriers(subject)}
+    return [name for name, step in steps.items() if not (isinstance(step, Wait) and step.sync in FENCES)]
+
+
 def cases(name):
-    """Every barrier that can be left out, "" for none of them, under every model of fetches."""
-    return [(without, fetch) for without in ("", *(b.name for b in barriers(scheme(name).subject()))) for fetch in MODELS]
+    """Every one of these that can be left out, "" for none of them, under every model of fetches."""
+    return [(without, fetch) for without in ("", *waits(name)) for fetch in MODELS]
 
 
 def found_by_models(built, asked):
@@ -63,8 +76,8 @@ def found_by_models(built, asked):
 
 
 def found_by_explorer(name):
-    """All that can be violated, and whether that is all: of a long plan under a model of fetches that is not its own, what can be
-    soonest."""
+    """All that can be violated, and whether that is all: of a long plan under a model of fetches that is not its own, and of a
+    search that would not end, what can be soonest."""
     chosen, subject = scheme(name), scheme(name).subject()
     ran = Executions(subject)
     found = {}
@@ -72,7 +85,7 @@ def found_by_explorer(name):
         dropped = numbers_of(subject, [without] if without else [])
         when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
         one = Automaton(Threads(ran, when, Fetches(ran, when, fetch)))
-        whole = fetch == chosen.fetch or len(subject.steps) < LONG
+        whole = name not in ENDLESS and (fetch == chosen.fetch or len(subject.steps) < LONG)
         one.build(whole=whole)
         violated = {w.which for w in one.wrong} if whole else {one.worst[1].which} if one.worst else set()
         found[without, fetch] = violated, whole
@@ -91,7 +104,7 @@ def test_there_is_a_model_of_every_scheme():
 @pytest.mark.parametrize("name", SCHEMES)
 def test_what_can_be_violated_is_the_same(checker, name):
     built, chosen = checker(name), scheme(name)
-    assert set(built.barriers) == {without for without, _ in cases(name)} - {""}
+    assert set(built.barriers) == set(waits(name))
     assert built.check(COHERENT).seen == {"end", *CALLED[name]}, "the model gets to its end, and calls what it is to call"
     bad = built.check(chosen.fetch, threads=2, first=True).bad
     assert explore(chosen.subject(), 2, chosen.fetch).verdict == (UNSAFE if bad else SAFE)
@@ -108,7 +121,7 @@ def test_models_violate_every_property_that_they_have(checker):
     """Else one that is never violated might be one that never can be."""
     asked = [
         ("riscv64-pair-preempt", "", STALE),
-        ("riscv64-call-ops", "flush_icache_all", TORN),
+        ("riscv64-call-ops", "flush_icache_all-2", TORN),
         ("arm64-common", "synchronize_rcu_tasks", STALE),
     ]
     bad = set().union(*(checker(name).check(fetch, without).bad for name, without, fetch in asked))

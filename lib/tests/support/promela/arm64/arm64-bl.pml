@@ -2,11 +2,13 @@
  * arm64, v6.1: BL or NOP behind MOV X9, LR, and a module's ops, which are called through the list: one comes, goes, and another
  * comes. The trampoline's BL is patched as the site is. How text becomes visible is said in arm64-call-ops.pml.
  */
-#define BARRIERS "ic-ivau+isb-1", "ic-ivau+isb-2", "ftrace_sync_ipi", "synchronize_rcu_tasks"
+#define BARRIERS "ic-ivau+isb-1", "ic-ivau+isb-2", "ftrace_sync_ipi", "synchronize_rcu_tasks_rude", \
+	"synchronize_rcu_tasks"
 #define IC_INNER 0
 #define IC_SITE 1
 #define IPI 2
-#define TASKS 3
+#define RUDE 3
+#define TASKS 4
 #define INNER 0
 #define SITE 1
 #define PLACES 2
@@ -22,7 +24,7 @@ inline changes(value) { store(INNER, value); publishes(IC_INNER, INNER) }
 inline site(value) { store(SITE, value); publishes(IC_SITE, SITE) }
 inline ops_changed() { all_look_again(IPI) }
 inline update_ends() { skip }
-inline tasks(which) { tasks_leave(TASKS); all_look_again(TASKS); gives_back(which) }
+inline tasks(which) { tasks_switch(RUDE); tasks_leave(TASKS); gives_back(which) }
 
 #include "../common.inc"
 

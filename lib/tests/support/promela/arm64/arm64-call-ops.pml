@@ -12,9 +12,10 @@
 #define ITSELF
 #include "../race.inc"
 
+inline literal_written() { skip }
 inline made_visible() { publishes(IC_IVAU, SITE) }
 inline ops_changed() { all_look_again(IPI) }	/* function_trace_op, which nobody reads here, is said to all */
 inline update_ends() { skip }
-inline tasks(op) { tasks_leave(TASKS); all_look_again(TASKS); gives_back(op) }
+inline tasks(op) { tasks_leave(TASKS); gives_back(op) }
 
-#include "../call_ops.inc"
+#include "../static_ops.inc"

@@ -25,7 +25,7 @@ inline act_ends()
 {
 	if
 	:: act == 0 -> is_registered(B)
-	:: else -> tasks_leave(TASKS); all_look_again(TASKS); gives_back(A)
+	:: else -> tasks_switch(RUDE); tasks_leave(TASKS); gives_back(A)
 	fi
 }
 

@@ -24,7 +24,7 @@ inline act_begins()
 inline act_ends()
 {
 	if
-	:: act == 1 -> tasks_leave(TASKS); all_look_again(TASKS); gives_back(A)
+	:: act == 1 -> tasks_switch(RUDE); tasks_leave(TASKS); gives_back(A)
 	:: else -> is_registered(COMING)
 	fi
 }
