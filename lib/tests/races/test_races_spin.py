@@ -26,7 +26,7 @@ from tramplab.races.search.automaton import Automaton
 #: Steps of a plan of which not all that can be violated is looked for under every model of fetches: it takes seconds.
 LONG = 80
 #: Where a function that returns to its own site goes round for ever, each time with other registers: looked for as in long plans.
-ENDLESS = {"riscv64-detour16", "riscv64-detour16-preempt"}
+ENDLESS = {"riscv64-pair16", "riscv64-pair16-preempt"}
 #: What a model has no part in: registers, and what is on the stack.
 NOT_MODELLED = {STATE}
 #: Ops that are called at some time where nothing goes wrong, by their numbers in the models.

@@ -57,6 +57,12 @@ def kretprobe_entry(site: str, on_ftrace: bool) -> str | bool:
     return "ftrace" if on_ftrace else not site.startswith(_FIRST) and "breakpoint"
 
 
+def stores_below_sp(features: FeatureTable) -> int:
+    """Bytes below the stack pointer that a patch site uses: riscv64's first one stores ra there, in the word that an exception from
+    the kernel leaves alone (orig_a0 of its pt_regs)."""
+    return 8 if features["site"] == "detour16" else 0
+
+
 def has_literal(site: str) -> bool:
     """Has a site of this shape the callsite's ops as data before the function?
 

@@ -72,6 +72,7 @@ class Subject:
     ops: when each ops is attached.
     private: (address, size) that only one thread writes, apart from its stack, and restores.
     scratch: the same of memory that a CPU writes with interrupts off and does not read after that.
+    below: bytes below the stack pointer that outlive an instruction.
     preemptible: may a thread be preempted inside the function and the trampolines?
     vector: the address that breakpoints jump to, None if they are not taken.
     skips: address of a breakpoint -> where its handler lets the thread go on; without a vector it does so at once.
@@ -96,6 +97,7 @@ class Subject:
     private: Sequence[tuple[int, int]]
     direct: Mapping[int, int] = field(default_factory=dict)
     scratch: Sequence[tuple[int, int]] = ()
+    below: int = 0
     preemptible: bool = True
     vector: Vector | None = None
     skips: Mapping[int, int] = field(default_factory=dict)

@@ -126,12 +126,13 @@ class Cpu:
     # inside
 
     def _taken(self, local: Local, pc: int, reads: tuple[tuple[int, int], ...], stores: tuple[int, ...]) -> Executed:
-        """Off the machine again. Below the stack pointer nothing is kept: an interrupt would have used it."""
+        """Off the machine again. Further below the stack pointer than the subject says nothing is kept: an interrupt would have
+        used it."""
         registers = self.registers()
         self._on = registers
         stored = {address: self._machine.read_u64(address) for address in stores}
         self._held = held = {**self._held, **stored}
-        low, high = self._stack.address, registers[self._sp] & -_WORD
+        low, high = self._stack.address, (registers[self._sp] & -_WORD) - self._subject.below
         same = {a for a, value in stored.items() if value.to_bytes(_WORD, "little") == self._initial(a)}
         kept = {a: value for a, value in held.items() if a not in same and not low <= a < high}
         return Executed(pc, registers, tuple(sorted(kept.items())), reads, stores)

@@ -9,6 +9,7 @@ from ...base.arguments import of_name
 from ...emulate.machine import Machine
 from ...emulate.traps import Vector
 from ...ftrace.layout import Heap
+from ...ftrace.meant import stores_below_sp
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
 from ...ftrace.steps import POINTER, Free, Scope, Step, Wait, Write, word
@@ -151,6 +152,7 @@ def subject(
         private=stage.private,
         scratch=stage.scratch,
         direct=direct,
+        below=stores_below_sp(stage.slowpath.features),
         preemptible=preemptible,
         vector=stage.vector,
         sleeps=plan.counter is not None,
