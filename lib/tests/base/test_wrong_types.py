@@ -26,7 +26,7 @@ from tramplab.races.model.cpu import Cpu
 from tramplab.races.model.executions import Executions
 from tramplab.races.model.fetches import Fetches
 from tramplab.races.model.locals import Interned
-from tramplab.races.model.moments import Hidden, moments
+from tramplab.races.model.plan import Hidden, moments
 from tramplab.races.model.threads import Threads
 from tramplab.races.scenarios.every import Scenario
 from tramplab.races.scenarios.saved import Saved

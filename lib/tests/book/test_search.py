@@ -95,7 +95,7 @@ QUERIES = {
     "freelist contention": "book/direct-contention#direct-contention",
     "synchronize_rcu_tasks": "book/patching-races#patching-races-barriers",
     "nmissed": "book/kretprobe-bounds#kretprobe-bounds-told",
-    "AUIPC": "book/patching-races",
+    "AUIPC": "book/patching-schedules#patching-schedules-preempted",
     "stop_machine": "book/patching-races",
     "recursion guard": "book/direct-guards",
     "FTRACE_OPS_FL_SAVE_REGS": "book/glossary#term-ops-regs",

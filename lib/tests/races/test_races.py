@@ -14,7 +14,7 @@ from tramplab.races.explore import MOST_STATES, NOT_DECIDED, SAFE, UNSAFE, explo
 from tramplab.races.model.executions import Executions
 from tramplab.races.model.fetches import COHERENT, MODELS, STALE, TORN, Fetches
 from tramplab.races.model.locals import Local
-from tramplab.races.model.moments import moments
+from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import FREED, LATE, MISSED, PAIR, PROPERTIES, STATE, TARGET
 from tramplab.races.model.verdicts import TORN as MIXED

@@ -13,7 +13,7 @@ from tramplab.races.model.executions import Executions
 from tramplab.races.model.fetches import COHERENT, Fetches
 from tramplab.races.model.judge import Judge
 from tramplab.races.model.locals import IDLE, Local
-from tramplab.races.model.moments import moments
+from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import FREED, MISSED, STATE
 from tramplab.races.schemes.schemes import scheme

@@ -12,7 +12,8 @@ from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import BYTE, INSTRUCTION, POINTER, Sync, Wait, Write, word
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
-from tramplab.races.model.moments import ORDERED, UNORDERED, moments
+from tramplab.races.model.moments import ORDERED, UNORDERED
+from tramplab.races.model.plan import moments
 from tramplab.races.model.verdicts import FREED, TARGET
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 from tramplab.races.schemes.tasks import flavours

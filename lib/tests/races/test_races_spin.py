@@ -17,7 +17,7 @@ from tramplab.races.barriers import barriers, numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
 from tramplab.races.model.executions import Executions
 from tramplab.races.model.fetches import COHERENT, MODELS, STALE, TORN, Fetches
-from tramplab.races.model.moments import moments
+from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import PROPERTIES, STATE
 from tramplab.races.schemes.schemes import SCHEMES, scheme

@@ -171,7 +171,7 @@ def test_a_notebook_shows_one_finding_with_scope_and_citation():
 
 
 def test_findings_as_json_have_guards_and_scope(capsys):
-    assert main(["findings", "pair-needs-no-preemption", "--json"]) == 0
+    assert main(["findings", "ways-out-ask-less", "--json"]) == 0
     text = capsys.readouterr().out
     assert '"seen_in": ["lab", "image"]' in text and '"holds": [' in text and '"problem": null' in text
 

@@ -12,7 +12,8 @@ from ..base.arguments import switch, whole, wholes
 from ..base.errors import TramplabError
 from .model.executions import Executions
 from .model.fetches import STALE, Fetches
-from .model.moments import ORDERED, moments
+from .model.moments import ORDERED
+from .model.plan import moments
 from .model.threads import Threads
 from .model.verdicts import Violation
 from .search.automaton import Automaton, Taken

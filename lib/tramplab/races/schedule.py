@@ -12,7 +12,7 @@ from ..base.width import WIDTH
 from ..emulate import decode
 from ..ftrace.steps import Free, Scope, Sync, Wait, Write
 from .explore import Result
-from .model.moments import resumes
+from .model.plan import resumes
 from .search.automaton import CALLS, EXECUTES, INTERRUPTED, NESTS, PATCHES, SLEEPS, Taken
 from .subject import FixUp, overlap
 

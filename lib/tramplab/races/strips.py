@@ -197,10 +197,13 @@ def _met(result: Result, say: Wording) -> Iterator[_Place]:
         step = result.step(taken)
         if taken.what != PATCHES or not isinstance(step, Write):
             continue
-        place = step.address, len(step.data)
-        if place not in seen_places and any(overlap(m, place) for m in met):
-            seen_places.add(place)
-            yield _Place(*place, say.place(*place), step.text)
+        end = step.address + len(step.data)
+        most = _WORD if step.text else len(step.data)  # of code a line has a pair of instructions, which fits
+        for at in range(step.address, end, most):
+            place = at, min(most, end - at)
+            if place not in seen_places and any(overlap(m, place) for m in met):
+                seen_places.add(place)
+                yield _Place(*place, say.place(*place), step.text)
 
 
 def _wording(result: Result) -> Wording:

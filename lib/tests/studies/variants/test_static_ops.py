@@ -84,5 +84,4 @@ def test_in_the_newest_release_both_add_the_same():
 
 
 def test_the_balance_is_of_a_dynamic_ops():
-    assert balance.rows()["what"].iloc[0] == "a call, dynamic ops"
-    assert "A static ops that is alone: 39 to 40." in balance.four_rows().because
+    assert balance.LINES[balance.rows()["line"].iloc[0]] == "instructions, one ops"

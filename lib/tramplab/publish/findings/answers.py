@@ -39,7 +39,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-contention-schedules": (0,),
         "fig-contention-misses": (1,),
     },
-    "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
     "pt-regs-sparsity": {"fig-register-frames": (0, 1), "fig-register-consumers": (0,), "fig-real-frames": (0,)},
     "pt-regs-ways": {
         "fig-ways-out": (0, 1),

@@ -22,7 +22,7 @@ NAME = "barriers"
 TITLE = "Each barrier of a safe scheme left out in turn"
 UNITS = {"times": "planned", "steps": "shortest"}
 #: What a wait is for, by what happens without it; the order of other CPUs' loads is not tested.
-BREAKS, NO_EFFECT, NOTHING, NOT_TESTED = "breaks without", "takes no effect without", "can do without", "not tested"
+BREAKS, NO_EFFECT, NOTHING, NOT_TESTED = "breaks without", "takes no effect without", "can do without", "untested"
 #: All waits at once without which it does not break one by one; fences stay.
 OTHERS = "all others"
 
@@ -78,7 +78,8 @@ def _need(barrier: Barrier, outcome: str) -> str:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per scheme and barrier."""
-    out = named(frame, "scheme")[["scheme", "barrier", "outcome", "steps"]]
+    out = named(frame.assign(outcome=frame["outcome"].where(frame["need"] != NOT_TESTED, NOT_TESTED)), "scheme")
+    out = out[["scheme", "barrier", "outcome", "steps"]]
     out.attrs["units"] = {}
     return out
 

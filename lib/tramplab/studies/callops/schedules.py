@@ -8,7 +8,6 @@ import pandas as pd
 
 from ...base.width import INDENTED_WIDTH
 from ...publish.figures.figure import Figure
-from ...publish.phrases import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...races import explore, schedule
 from ...races.barriers import numbers_of
@@ -145,13 +144,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return out | {f"{r.scheme}-ends": r.wrong.partition(":")[0] for r in frame[frame["wrong"] != ""].itertuples()}
 
 
-def _answer(frame: pd.DataFrame) -> str:
-    """What happens at the end, after how many steps."""
-    _, _, how = str(frame["wrong"].iloc[-1]).partition(": ")
-    name = marked(str(frame["scheme"].iloc[0]), bool(frame["hypothetical"].iloc[0]))
-    return f"{name}: after {int(frame['last'].max())} steps {how}."
-
-
 def _figure(figure_id: str, question: str) -> Figure:
     name, _ = SHOWN[figure_id]
     return Figure(
@@ -160,7 +152,6 @@ def _figure(figure_id: str, question: str) -> Figure:
         rows=lambda frame: frame[frame["scheme"] == name].reset_index(drop=True),
         table=table,
         body=lambda frame: steps(figure_id),
-        answer=_answer,
         limits=LIMITS,
         kind="search",
         hypothetical=bool(scheme(name).hypothetical),
