@@ -12,12 +12,15 @@ from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import BYTE, INSTRUCTION, POINTER, Sync, Wait, Write, word
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
+from tramplab.races.model.executions import Executions
+from tramplab.races.model.fetches import STALE, Fetches
 from tramplab.races.model.moments import ORDERED, UNORDERED
 from tramplab.races.model.plan import moments
+from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import FREED, TARGET
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 from tramplab.races.schemes.tasks import flavours
-from tramplab.races.search.automaton import NESTS, SLEEPS
+from tramplab.races.search.automaton import NESTS, SLEEPS, Automaton
 
 FIRST, SECOND, THIRD = (word(0x1000 * n, n, "a store") for n in (1, 2, 3))
 JALR = Write(0x9000, bytes(4), True, "text", INSTRUCTION)
@@ -173,6 +176,12 @@ def test_who_is_in_a_handler_keeps_the_machine_from_being_stopped():
     made = moments("riscv64", of.steps, of.preemptible, True)
     stopping = [n for n, m in enumerate(made) if m.stopping]
     assert stopping and all(made[n].notes == "everybody" and made[n + 1].frozen for n in stopping)
-    result = found("riscv64-trap-stopped")
-    masked = {n for n in range(1, len(result.threads_of.locals)) if result.threads_of.masked(n)}
+    ran = Executions(of)
+    one = Automaton(Threads(ran, made, Fetches(ran, made, STALE)))
+    one.build()
+    ran.restore()
+    masked = {n for n in range(1, len(one.threads.locals)) if one.threads.masked(n)}
     assert masked, "some thread was in the handler"
+    waiting = {state: after for state, after in one.table.items() if state[0] in stopping}
+    assert any(after for (_, _, noted), after in waiting.items() if noted), "until it takes the interrupt it goes on"
+    assert not any(after for (_, _, noted), after in waiting.items() if not noted)
