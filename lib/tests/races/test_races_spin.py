@@ -12,7 +12,6 @@ import pytest
 
 from bench.spin import MODELS as PROMELA
 from bench.spin import Checker, missing
-from tramplab.ftrace.steps import FENCES, Wait
 from tramplab.races.barriers import barriers, numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
 from tramplab.races.model.executions import Executions
@@ -61,9 +60,7 @@ def checker(tmp_path_factory):
 
 def waits(name):
     """The barriers that do more than order data, which are ordered here as in the models."""
-    subject = scheme(name).subject()
-    steps = {b.name: subject.steps[b.numbers[0]] for b in barriers(subject)}
-    return [name for name, step in steps.items() if not (isinstance(step, Wait) and step.sync in FENCES)]
+    return [b.name for b in barriers(scheme(name).subject()) if not b.fence]
 
 
 def cases(name):

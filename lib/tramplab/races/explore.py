@@ -56,6 +56,11 @@ class Result:
     seconds: float
     threads_of: Threads
 
+    @property
+    def outcome(self) -> str:
+        """The property that is violated, or the verdict where none is."""
+        return self.violation.which if self.violation else self.verdict
+
     def step(self, taken: Taken) -> Planned | None:
         """The step of the plan that the patcher takes, or begins; None for what only happens."""
         moment = self.threads_of.moments[taken.moment]

@@ -65,7 +65,7 @@ def trapping(subject: Subject) -> Subject:
             *flush("every hart executes the second instruction"),
         ]
 
-    return _trapped(subject, steps, stops=False)
+    return _trapped(subject, steps)
 
 
 def trapping_whole(subject: Subject) -> Subject:
@@ -85,7 +85,7 @@ def trapping_whole(subject: Subject) -> Subject:
             *flush("every hart executes the second instruction"),
         ]
 
-    return _trapped(subject, steps, stops=False)
+    return _trapped(subject, steps)
 
 
 def trapping_stopped(subject: Subject) -> Subject:
@@ -105,7 +105,7 @@ def trapping_stopped(subject: Subject) -> Subject:
             *stopped(text(behind, second, f"the second instruction of {site.why}", INSTRUCTION)),
         ]
 
-    return _trapped(subject, steps, stops=False)
+    return _trapped(subject, steps)
 
 
 def putting_back(subject: Subject) -> Subject:
@@ -140,14 +140,14 @@ def _announced(subject: Subject, site: Write) -> list[Planned]:
     return [word(at, site.address, f"the pair that changes, {site.why}"), Wait(Sync.WMB, why)]
 
 
-def _trapped(subject: Subject, steps: Callable[[Write], list[Planned]], stops: bool) -> Subject:
+def _trapped(subject: Subject, steps: Callable[[Write], list[Planned]]) -> Subject:
     """Under breakpoints, from which the guest's handler goes on behind the pair; on a real kernel, which has none, in one step."""
     pairs = [s for s in subject.steps if _is_pair(s)]
     skips = {s.address + at: s.address + _PAIR for s in pairs for at in (0, _HALF)}
     if subject.vector:
         address = subject.machine.image.address
         subject.machine.write(address("lab_trap_handler"), pointer(address("lab_trap_pair")))
-    return dataclasses.replace(_replaced(subject, steps, stops), skips=skips)
+    return dataclasses.replace(_replaced(subject, steps, stops=False), skips=skips)
 
 
 def _replaced(subject: Subject, steps: Callable[[Write], list[Planned]], stops: bool) -> Subject:

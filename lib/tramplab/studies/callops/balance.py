@@ -115,7 +115,7 @@ def waits_without_preemption(name: str) -> Waits:
     for barrier in (b for b in barriers_of(subject) if not b.fence):
         found = explore(subject, 1, scheme.fetch, barrier.numbers, UNORDERED, executions=executions)
         assert not found.limit, "a scheme that takes longer than its limit decides nothing"
-        outcomes.append(found.violation.which if found.violation else SAFE)
+        outcomes.append(found.outcome)
     return Waits(sum(one not in (SAFE, MISSED) for one in outcomes), sum(one != SAFE for one in outcomes))
 
 

@@ -47,8 +47,7 @@ def rows() -> pd.DataFrame:
             numbers = barrier.numbers if barrier else sorted(others)
             found = explore(subject, 1, scheme.fetch, numbers, UNORDERED, executions=executions)
             assert not found.limit, "a scheme that takes longer than its limit decides nothing"
-            outcome = found.violation.which if found.violation else SAFE
-            need = "" if barrier is None else _need(barrier, outcome)
+            need = "" if barrier is None else _need(barrier, found.outcome)
             others += numbers if barrier and need != BREAKS and not barrier.fence else ()
             out.append(
                 {
@@ -59,7 +58,7 @@ def rows() -> pd.DataFrame:
                     "why": barrier.why if barrier else "",
                     "fence": bool(barrier and barrier.fence),
                     "times": len(numbers),
-                    "outcome": outcome,
+                    "outcome": found.outcome,
                     "steps": len(found.schedule),
                     "need": need,
                 }

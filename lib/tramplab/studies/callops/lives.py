@@ -57,7 +57,7 @@ def rows() -> pd.DataFrame:
                     "isa": chosen.isa,
                     "kernel": kernel,
                     "life": life,
-                    "outcome": found.violation.which if found.violation else SAFE,
+                    "outcome": found.outcome,
                     "steps": len(found.schedule),
                 }
             )

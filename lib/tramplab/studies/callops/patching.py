@@ -93,7 +93,7 @@ def rows() -> pd.DataFrame:
                     "hypothetical": bool(scheme.hypothetical),
                     "fetch": fetch,
                     "worst": fetch == scheme.fetch,
-                    "outcome": found.violation.which if found.violation else SAFE,
+                    "outcome": found.outcome,
                     "steps": len(found.schedule),
                     "states": found.states,
                     "transitions": found.transitions,

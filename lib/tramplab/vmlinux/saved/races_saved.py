@@ -61,9 +61,8 @@ def made(package: Package) -> dict[str, Any]:
             result = explore(subject, THREADS, fetch, executions=ran)
             if result.limit:
                 raise TramplabError(f"{package.name}, {scheme.name}: not decided after {result.limit}; it is not kept.")
-            outcome = result.violation.which if result.violation else SAFE
-            steps = len(result.schedule)
-            results.append({"scheme": scheme.name, "fetch": fetch, "outcome": outcome, "steps": steps, "states": result.states})
+            found = {"outcome": result.outcome, "steps": len(result.schedule), "states": result.states}
+            results.append({"scheme": scheme.name, "fetch": fetch, **found})
     return {**store.of(package), "results": results}
 
 
