@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test check lint bench fuzz lab serve update native kernels lock clean browser qemu spin
+.PHONY: help book text site test check lint bench fuzz lab serve update native kernels booted lock clean browser qemu system spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -59,7 +59,7 @@ site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a 
 	@$(PY) -m tramplab.publish.site _build/html "$(SITE)"
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/plugins/order.py.
-test: $(VENV)/test browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
+test: $(VENV)/test browser qemu system spin  ## run all tests; installs Debian's Chromium, QEMU and SPIN where it may
 	cd lib && ../$(PY) -m pytest -n 2
 
 # Which tests a change needs is in lib/tests/support/checkout/affected.py.
@@ -124,6 +124,12 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
 	@$(PY) -m tramplab.vmlinux probes
 
+# Each kernel that make kernels has fetched is booted once for all probes and once for each trial: about a minute.
+booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and measure probes there (data/booted)
+	$(call writable,data)
+	@$(PY) -m tramplab.boot
+	@echo "== now: make update"
+
 # One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
 LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock" $(UPGRADE) lib/pyproject.toml
@@ -159,6 +165,10 @@ browser:
 # Runs the native child of the ISAs that this host is not.
 qemu:
 	$(call debian,qemu-riscv64 qemu-aarch64,qemu-user,native)
+
+# Boots a kernel of x86-64, the only one that the tests boot.
+system:
+	$(call debian,qemu-system-x86_64,qemu-system-x86,booting)
 
 # Searches the models that the race explorer is held against: it makes a C program of each, and asks gcc for a preprocessor.
 spin:

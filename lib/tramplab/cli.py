@@ -24,6 +24,7 @@ from .base.parser import Parser
 from .base.paths import check_target, checkout, data_file, destination, rewrite
 from .base.revision import history
 from .base.width import WIDTH
+from .boot import command as booting
 from .estimate import cores, judged
 from .estimate.measure import measure
 from .ftrace import releases
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     grid.add(sub)
     native.add(sub)
     kernel.add(sub)
+    booting.add(sub)
     races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
 

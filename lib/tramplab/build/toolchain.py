@@ -229,6 +229,19 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
     return path
 
 
+def module(isa: Isa, source: Path, layout: str) -> bytes:
+    """A kernel module of one C file, which includes this as "layout.h": an object for the kernel's own loader (cached)."""
+    own = ("-g0", "-fno-omit-frame-pointer", *_LEAVES, "-I.", f"-ffile-prefix-map={source.parent}=.")
+    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, *own]
+
+    def make(folder: Path) -> Path:
+        (folder / "layout.h").write_text(layout, "utf-8")
+        run_tool("clang", *flags, "-c", str(source), "-o", "module.ko", cwd=folder)
+        return folder / "module.ko"
+
+    return made(make, f"{isa.name}-{_digest((flags[:-1], version(), source.read_bytes(), layout))[:24]}.ko")
+
+
 @functools.cache
 def version() -> str:
     """The compiler's own words on its version."""

@@ -13,7 +13,6 @@ _PROGRAMS = {
     "races": "saved.races_saved",
     "frames": "saved.frames_saved",
     "probes": "saved.probes_saved",
-    "jit": "jit.saved",
     "sizes": "saved.sizes",
 }
 #: Subcommands with arguments of their own.

@@ -6,6 +6,7 @@ from pathlib import Path
 from support import ROOT
 from tramplab import native
 from tramplab.base.paths import data_file
+from tramplab.boot.jit import saved as jit_saved
 from tramplab.build import corpus
 from tramplab.estimate import cores, judged
 from tramplab.ftrace import addresses, facts
@@ -15,7 +16,6 @@ from tramplab.publish.claims import claims
 from tramplab.publish.findings import findings
 from tramplab.sparsity.context import programs
 from tramplab.vmlinux.debian import list as listed
-from tramplab.vmlinux.jit import saved as jit_saved
 from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved
 
 DATA = ROOT / "data"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...boot.jit.compared import Row, compared
 from ...publish.phrases import isa_name
-from ...vmlinux.jit.compared import Row, compared
 
 
 def rows() -> list[Row]:

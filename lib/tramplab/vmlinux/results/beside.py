@@ -12,12 +12,11 @@ from ... import isa as isas
 from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...lab.kernel import Kernel
+from ...lab.measure import FUNCTIONS
 from ...lab.run import Run
 from .. import hooks
 from .result import MADE
 
-#: The lab's function that is like the one that is called in real kernels: it takes one integer.
-FUNCTION = "one_arg"
 _COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
 #: Parts of a call that are compared: what own code does is nobody's.
 COMPARED = ("site", "trampoline", "core")
@@ -111,15 +110,15 @@ def built(kernel: dict[str, Any]) -> list[str]:
 
 
 @functools.cache
-def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> Run:
-    """The lab's call of a function with one argument, in the nearest release that it knows; raises TramplabError for a hook that
-    this release has not there."""
+def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args: int = 1) -> Run:
+    """The lab's call of a function with so many arguments, in the nearest release that it knows; raises TramplabError for a hook
+    that this release has not there."""
     wanted = hooks.get(hook).lab
     requests = wanted() if wanted else []
     kernel = Kernel(isa, releases.nearest(release), **dict(overridden))
-    function = kernel.function(FUNCTION)
-    with kernel.attached(function, *requests):
-        return kernel.call(function, 1)
+    called = kernel.function(FUNCTIONS[args])
+    with kernel.attached(called, *requests):
+        return kernel.call(called, *range(1, args + 1))
 
 
 def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, tuple[int, int, int]]:
@@ -131,6 +130,18 @@ def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict
         if (name.startswith(_TARGETS) and "callback" not in name) or plain(name) in MADE:
             parts["trampoline"] -= counts
     return {c: (n.instructions, n.loads, n.stores) for c, n in parts.items()}
+
+
+def added(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args: int) -> int:
+    """Instructions that a hook adds to a call in the lab, its callbacks and what a direct call leads to left out; raises
+    TramplabError for a hook that it has not there."""
+    total = []
+    for name in (hook, "none"):
+        made = _run(isa, release, name, *overridden, args=args)
+        inside = sum(made.counts.by_component[c].instructions for c in COMPARED)
+        targets = [c for n, c in made.counts.by_symbol.items() if n.startswith(_TARGETS) and "callback" not in n]
+        total.append(inside - sum(c.instructions for c in targets))
+    return total[0] - total[1]
 
 
 def _less(counts: tuple[int, int, int], others: Sequence[int]) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux jit`: BPF trampolines that the JIT of Debian's kernels makes, kept in data/bpf-trampolines.json.
+"""`python -m tramplab.boot.jit`: BPF trampolines that the JIT of Debian's kernels makes, kept in data/bpf-trampolines.json.
 
 Of the plain kernels that have been fetched, each booted under QEMU (Debian: qemu-system-x86, -arm, -misc); what the file says of
 others stays. The kernels are at their link addresses (nokaslr), so that an image's symbols name what a trampoline calls.
@@ -6,7 +6,6 @@ others stays. The kernels are at their link addresses (nokaslr), so that an imag
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -18,12 +17,14 @@ from ...base.errors import TramplabError
 from ...base.paths import data_file, temporary
 from ...emulate import decode
 from ...isa import Isa
-from ..debian.fetch import content
-from ..debian.list import Package, plain
-from ..open.debuginfo.btf import Btf
-from ..run.machine import RealMachine
-from ..saved import store
-from . import boot
+from ...vmlinux.debian.fetch import content
+from ...vmlinux.debian.list import Package, plain
+from ...vmlinux.open.debuginfo.btf import Btf
+from ...vmlinux.run.machine import RealMachine
+from ...vmlinux.saved import store
+from .. import plan, qemu
+from ..counted import error
+from ..probes import ATTACH, BPF_TRACING, END, code
 
 FILE = "bpf-trampolines.json"
 #: The letters of programs in a plan, and what BPF calls such programs.
@@ -37,6 +38,11 @@ _WAVES = (
     {"bpf_modify_return_test": "emmx"},
 )
 _RUN_CTX = "bpf_tramp_run_ctx"
+#: A program that returns 0; bytes that are read of a site, and of a trampoline.
+_NOTHING = code(*END)
+_SITE, _CODE = 16, 1024
+#: The step that is refused, by its first word.
+_STEPS = {"program": "load", "trace": "attach", "trampoline": "find"}
 
 #: The functions that a trampoline calls, besides programs and the traced function.
 _Guard = Literal["__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"]
@@ -87,7 +93,7 @@ File = store.File[_Kernel]
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return store.read(data_file(FILE), File, plain(), "python -m tramplab.vmlinux jit")
+    return store.read(data_file(FILE), File, plain(), "python -m tramplab.boot.jit")
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -97,56 +103,82 @@ def made(package: Package) -> dict[str, Any]:
     with temporary("tramplab-jit-") as folder:
         image = folder / Path(package.path).name
         image.write_bytes(content(package))
-        printed = boot.lines(opened.isa, image, _plan(machine))
-    version = next(line.partition(" ")[2] for line in printed if line.startswith("version "))
+        printed = list(qemu.lines(opened.isa, image, {"plan": _plan(machine).encode()}))
+    version = next(line.partition(" ")[2] for line in printed if line.startswith("| Linux version "))
     run_ctx = opened.struct(_RUN_CTX)
     head = {**store.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
     head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
     guards = {name: opened.address(name) for name in get_args(_Guard)}
     head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": guards}
-    return {**head, "refused": list(_refused(printed)), "trampolines": list(_trampolines(machine, printed))}
+    refused: list[dict[str, Any]] = []
+    trampolines: list[dict[str, Any]] = []
+    for function, kinds, said in _said(printed):
+        (refused if _refusal(said)[0] else trampolines).append(_entry(machine, function, kinds, said))
+    return {**head, "refused": refused, "trampolines": trampolines}
 
 
 def _plan(machine: RealMachine) -> str:
-    """The task of the booted process; see init/init.c."""
+    """The steps of the booted process, see boot/init/init.c: of each wave first all programs are attached, then all trampolines
+    read."""
     types = machine.opened.types
     if not isinstance(types, Btf):
         raise TramplabError(f"{machine.opened.payload.path} has no BTF, by whose numbers programs are attached.")
-    lines = []
+    lines = [*plan.SETTINGS, "read /proc/version"]
     for wave in _WAVES:
-        lines += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
-        lines.append("-")
+        for name, kinds in wave.items():
+            lines.append(f"say attach {name} {kinds}")
+            for kind in kinds:
+                lines += [f"program {BPF_TRACING:x} {ATTACH[KINDS[kind]]:x} {types.number(name):x} {_NOTHING}", "trace"]
+        for name, kinds in wave.items():
+            lines += [f"say read {name} {kinds}", f"bytes {machine.function(name).site.ip:x} {_SITE:x}"]
+            lines.append(f"trampoline {types.number(name):x} {_CODE:x}")
+        lines.append("close")
     return "\n".join(lines) + "\n"
 
 
-def _refused(said: list[str]) -> Iterator[dict[str, Any]]:
-    for line in said:
-        if line.startswith("failed "):
-            _, function, kinds, what, number = line.split()
-            error = errno.errorcode.get(int(number, 16), "ENOTSUPP" if int(number, 16) == 524 else number)
-            yield {"function": function, "programs": [KINDS[k] for k in kinds], "step": what, "error": error}
+def _said(printed: list[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Function, kinds, and the lines that came of them, of attaching and of reading."""
+    of: dict[tuple[str, str], list[str]] = {}
+    lines: list[str] = []
+    for line in printed:
+        if line.startswith(("attach ", "read ")):
+            _, function, kinds = line.split()
+            lines = of.setdefault((function, kinds), [])
+        else:
+            lines.append(line)
+    for (function, kinds), lines in of.items():
+        yield function, kinds, lines
 
 
-def _trampolines(machine: RealMachine, said: list[str]) -> Iterator[dict[str, Any]]:
+def _refusal(said: list[str]) -> tuple[str, str]:
+    """The step that was refused first, and the error; empty for none."""
+    line = next((line for line in said if line.startswith("refused ")), "")
+    if not line:
+        return "", ""
+    _, number, step = line.split()[:3]
+    return _STEPS[step], error(int(number, 16))
+
+
+def _entry(machine: RealMachine, function: str, kinds: str, said: list[str]) -> dict[str, Any]:
+    step, why = _refusal(said)
+    if step:
+        return {"function": function, "programs": [KINDS[k] for k in kinds], "step": step, "error": why}
     opened = machine.opened
-    for line, site, code in zip(said, said[1:], said[2:], strict=False):
-        if not line.startswith("trampoline "):
-            continue
-        _, function, kinds, *numbers = line.split()
-        address, *programs = (int(n, 16) for n in numbers)
-        data = whole(opened.isa, address, bytes.fromhex(code.split()[1]))
-        prototype = opened.prototype(function)
-        assert prototype is not None
-        yield {
-            "function": function,
-            "programs": [[KINDS[k], at] for k, at in zip(kinds, programs, strict=True)],
-            "parameters": [[v.size, v.struct] for v in prototype.parameters],
-            "result": prototype.result.size,
-            "body": machine.function(function).site.body,
-            "site": site.split()[1],
-            "address": address,
-            "code": data.hex(),
-        }
+    programs = [int(line.split()[1], 16) for line in said if line.startswith("code ")]
+    (_, _, site), (_, address, code) = (line.split() for line in said if line.startswith("bytes "))
+    data = whole(opened.isa, int(address, 16), bytes.fromhex(code))
+    prototype = opened.prototype(function)
+    assert prototype is not None
+    return {
+        "function": function,
+        "programs": [[KINDS[k], at] for k, at in zip(kinds, programs, strict=True)],
+        "parameters": [[v.size, v.struct] for v in prototype.parameters],
+        "result": prototype.result.size,
+        "body": machine.function(function).site.body,
+        "site": site,
+        "address": int(address, 16),
+        "code": data.hex(),
+    }
 
 
 def whole(isa: Isa, address: int, data: bytes) -> bytes:

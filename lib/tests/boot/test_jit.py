@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tramplab.base.errors import TramplabError
-from tramplab.build import toolchain
+from tramplab.boot.jit import compared, saved
+from tramplab.boot.jit.instructions import forms
 from tramplab.emulate import decode
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import signature, trampolines
 from tramplab.trampolines.bpf.code import Text
 from tramplab.trampolines.bpf.shape import items
-from tramplab.vmlinux.jit import boot, compared, saved
-from tramplab.vmlinux.jit.instructions import forms
 
 KERNELS = saved.read()["kernels"]
 MADE = [(kernel, made) for kernel in KERNELS for made in kernel["trampolines"]]
@@ -110,31 +109,9 @@ def test_calls_and_addresses_are_one_form():
     assert [(f.text, f.count) for f in found] == [("call a", 4), ("call b", 1)]
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_first_process_builds(isa):
-    assert toolchain.program(ISAS[isa].in_user_space, boot.INIT, 0x10000000).read_bytes()[:4] == b"\x7fELF"
-
-
-def test_no_qemu_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TramplabError, match="qemu-system-aarch64 is not there, so no kernel of arm64 is booted: install QEMU"):
-        boot.lines(ISAS["arm64"], tmp_path / "image", "")
-
-
-def test_boot_that_does_not_end_is_said(monkeypatch, tmp_path):
-    fake = tmp_path / "qemu-system-riscv64"
-    fake.write_text("#!/bin/sh\necho Kernel panic\n", "utf-8")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    with pytest.raises(
-        TramplabError, match="does not boot to its end under qemu-system-riscv64; the last that it says is: Kernel panic"
-    ):
-        boot.lines(ISAS["riscv64"], tmp_path / "image", "")
-
-
 def test_what_a_boot_says_is_read():
-    said = ["failed f ex attach 20c", "failed g m load 16"]
-    assert list(saved._refused(said)) == [
-        {"function": "f", "programs": ["fentry", "fexit"], "step": "attach", "error": "ENOTSUPP"},
-        {"function": "g", "programs": ["fmod_ret"], "step": "load", "error": "EINVAL"},
-    ]
+    """Of a function's programs, those that are attached in another wave are others; a refusal comes before what is read."""
+    printed = ["attach f ex", "code 1000 00", "refused 20c trace", "attach g m", "refused 16 program 1a 1a 2 00", "read f ex"]
+    said = {(function, kinds): saved._refusal(lines) for function, kinds, lines in saved._said(printed)}
+    assert said == {("f", "ex"): ("attach", "ENOTSUPP"), ("g", "m"): ("load", "EINVAL")}
+    assert saved._refusal(["code 1000 00"]) == ("", "")

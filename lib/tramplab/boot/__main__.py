@@ -1,0 +1,47 @@
+"""`python -m tramplab.boot [NAME...]`: boot the plain Debian kernels that have been fetched, and write data/booted/NAME.json
+again."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from ..base.errors import unknown
+from ..base.parser import Parser
+from ..base.paths import rewrite
+from ..base.starting import start
+from ..vmlinux.debian.fetch import there
+from ..vmlinux.debian.list import plain
+from . import saved
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the files; returns the exit status, as start() says."""
+    return start(lambda: _command(_parser().parse_args(arguments)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m tramplab.boot", description="Boot Debian's plain kernels under QEMU into data/booted/.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="in data/kernels/packages.yml (default: all that are fetched)")
+    return parser
+
+
+def _command(args: argparse.Namespace) -> Callable[[], int]:
+    packages = {p.name: p for p in plain()}
+    for name in args.names:
+        if name not in packages:
+            raise unknown("kernel", name, packages)
+
+    def command() -> int:
+        for name in args.names or packages:
+            package = packages[name]
+            if there(package):
+                print(rewrite(saved.path(package), saved.text(saved.make(package))), flush=True)
+            else:
+                print(f"{name}: not fetched, its file stays as it is", flush=True)
+        return 0
+
+    return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

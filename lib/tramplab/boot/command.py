@@ -1,0 +1,74 @@
+"""`tramplab boot`: a kernel image booted under QEMU, and what probes cost there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ..base.errors import TramplabError
+from ..vmlinux.results.result import machine_of
+from ..vmlinux.run.machine import RealMachine
+from . import probes, run, show, trials
+from .counted import Booted
+
+
+def add(sub: argparse._SubParsersAction) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser(
+        "boot",
+        help="boot a kernel image under QEMU and measure probes there",
+        description="Boot a kernel image under QEMU with one process of ours, which sets one probe after the other on a function "
+        "of a cheap system call and reads how many instructions a call takes; or try a finding there.",
+    )
+    p.add_argument("image", metavar="IMAGE", help="a bzImage, or an arm64 or riscv64 Image")
+    p.add_argument("--probe", metavar="P,Q", help=f"only these, of {', '.join(probes.PROBES)}")
+    p.add_argument("--trial", metavar="NAME", help=f"instead of probes a finding: {', '.join(trials.TRIALS)}")
+    p.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
+    p.add_argument("--module", action="append", default=[], metavar="KO", help="a kernel module that is loaded first")
+    p.add_argument("--seconds", type=float, default=run.SECONDS, metavar="N", help="after which a boot is given up (default 600)")
+    p.add_argument("--json", action="store_true", help="JSON instead of a table")
+    p.add_argument("--csv", action="store_true", help="CSV instead of a table")
+    p.set_defaults(command=boot)
+
+
+def boot(args: argparse.Namespace) -> int:
+    """Run it; returns the exit status. Raises TramplabError for what cannot be booted, after what it came to has been shown."""
+    if args.json and args.csv:
+        raise TramplabError("--json and --csv are ways to show a result: choose one.")
+    if args.trial and (args.probe or args.csv):
+        raise TramplabError("--trial is for a finding, whose readings are text or JSON: leave --probe and --csv away.")
+    if args.seconds <= 0:
+        raise TramplabError("--seconds is how long a boot may take: give a number above 0.")
+    trial = trials.get(args.trial) if args.trial else None
+    wanted = [probes.get(name) for name in args.probe.split(",")] if args.probe else list(probes.PROBES.values())
+    how = run.How(Path(args.image), args.append, args.seconds, _modules(args.module))
+    machine = machine_of(how.image)
+    if trial:
+        readings = run.tried(machine, how, trial)
+        print(json.dumps(readings, indent=1) if args.json else show.trial_text(readings), end="")
+        return 0
+    _measure(machine, how, wanted, args)
+    return 0
+
+
+def _measure(machine: RealMachine, how: run.How, wanted: list[probes.Probe], args: argparse.Namespace) -> None:
+    booted: Booted | None = None
+    try:
+        for booted in run.measured(machine, how, wanted):
+            if booted.rows:
+                print(f"{len(booted.rows)} of {len(wanted)}: {booted.rows[-1].probe.name}", file=sys.stderr)
+    finally:
+        if booted is not None and booted.rows:
+            if args.json:
+                print(json.dumps(show.data(booted), indent=1))
+            else:
+                sys.stdout.write(show.as_csv(booted) if args.csv else show.text(booted))
+
+
+def _modules(paths: list[str]) -> dict[str, bytes]:
+    try:
+        return {Path(path).name: Path(path).read_bytes() for path in paths}
+    except OSError as e:
+        raise TramplabError(f"{e.filename} cannot be read ({e.strerror}): give a kernel module's file.") from None

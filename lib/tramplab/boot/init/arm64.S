@@ -1,0 +1,1 @@
+#include "../../native/child/arm64.S"

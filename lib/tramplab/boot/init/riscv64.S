@@ -1,0 +1,1 @@
+#include "../../native/child/riscv64.S"

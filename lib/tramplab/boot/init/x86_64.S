@@ -1,0 +1,1 @@
+#include "../../native/child/x86_64.S"

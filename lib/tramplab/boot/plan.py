@@ -1,0 +1,89 @@
+"""From probes to the steps of the booted process, for one image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..vmlinux.open.debuginfo.btf import Btf
+from ..vmlinux.open.image import Opened
+from ..vmlinux.run.machine import RealMachine
+from .probes import COMMAND, ELSEWHERE, TRACING, Part, Probe
+
+#: A leaf that getpid() calls once, and a hook that prctl() calls once, of the sort that fmod_ret may be on.
+FUNCTIONS = {"getpid": "__task_pid_nr_ns", "prctl": "security_task_prctl"}
+#: ISA -> what its system calls' bodies begin with; then the number of each call, and its argument.
+PREFIX = {"x86_64": "__x64_sys_", "arm64": "__arm64_sys_", "riscv64": "__riscv_sys_"}
+_CALLS = {"getpid": (39, 172, 0), "prctl": (157, 167, 3)}  # PR_GET_DUMPABLE
+#: Calls of a block, how many pairs of blocks, and calls between two readings of the counters.
+CALLS, BLOCKS, READ = 100, 31, 10
+#: The file of our module, in the initramfs.
+MODULE = "tramplab.ko"
+_SETTLED = 5000  # milliseconds after which a booted kernel is quiet
+SETTINGS = (
+    "write /proc/sys/kernel/kptr_restrict 0",
+    "write /proc/sys/net/core/bpf_jit_enable 1",
+    "write /proc/sys/net/core/bpf_jit_kallsyms 1",
+)
+
+
+def plan(machine: RealMachine, probes: Sequence[Probe], more: Sequence[str] = ()) -> str:
+    """The measurement of probes. more: modules of others, which are loaded first."""
+    lines = ["say loop", f"loop {10 * CALLS:x} {BLOCKS:x}"]
+    calls = sorted({probe.on for probe in probes}, reverse=True) or ["getpid"]
+    for when in ("before", "after"):
+        for call in calls:
+            lines += [_call(machine, call), f"say {when} {call}", f"count {CALLS:x} {BLOCKS:x}"]
+        if when == "before":
+            for probe in probes:
+                lines += _measured(machine, probe)
+    return rendered(machine, lines, more)
+
+
+def rendered(machine: RealMachine, steps: Sequence[str], more: Sequence[str] = ()) -> str:
+    """Steps behind those with which each boot begins; the system call is getpid()."""
+    modules = [f"module {name}" for name in (*more, MODULE)]
+    first = [*SETTINGS, "say version", "read /proc/version", f"sleep {_SETTLED:x}"]
+    return "\n".join([*first, *modules, _call(machine, "getpid"), "say measured", *steps]) + "\n"
+
+
+def _call(machine: RealMachine, call: str) -> str:
+    x86, others, argument = _CALLS[call]
+    return f"nr {x86 if machine.isa.name == 'x86_64' else others:x} {argument:x}"
+
+
+def _measured(machine: RealMachine, probe: Probe) -> Iterator[str]:
+    context = places(machine, FUNCTIONS[probe.on])
+    yield _call(machine, probe.on)
+    yield f"say probe {probe.name}"
+    for part in probe.parts:
+        yield from (step.format_map(context) for step in part.on)
+    yield "say attached"
+    for when in ("read", "called"):
+        yield f"say {when}"
+        yield from dict.fromkeys(_hits(part) for part in probe.parts)
+        if when == "read":
+            yield f"calls {READ:x}"
+    yield f"count {CALLS:x} {BLOCKS:x}"
+    yield "say removed"
+    for part in reversed(probe.parts):
+        yield from (step.format_map(context) for step in part.off)
+
+
+def _hits(part: Part) -> str:
+    if part.hits == "module":
+        return f"read {COMMAND}"
+    return f"read {part.hits}/per_cpu/cpu0/stats" if part.hits.startswith(TRACING) else "hits"
+
+
+def places(machine: RealMachine, function: str) -> dict[str, str]:
+    """What steps may ask of a function; see probes."""
+    opened, traced = machine.opened, machine.function(function)
+    prefix = PREFIX[machine.isa.name]
+    out = {"name": function, "id": f"{number(opened, function):x}", "entry": f"{traced.address:x}", "site": f"{traced.site.ip:x}"}
+    out["inside"] = f"{traced.site.body - traced.address:x}"
+    return out | {f"elsewhere{i}": f"{machine.function(prefix + name).site.ip:x}" for i, name in enumerate(ELSEWHERE)}
+
+
+def number(opened: Opened, function: str) -> int:
+    """The number of a function's type, by which a program is attached; 0, which is no function's, where the image has no BTF."""
+    return opened.types.number(function) if isinstance(opened.types, Btf) else 0

@@ -1,0 +1,122 @@
+"""A kernel image booted under QEMU with one process of our own, and the lines that this writes to the console."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..base.errors import TramplabError
+from ..base.paths import temporary
+from ..build import toolchain
+from ..isa import Isa
+
+INIT = Path(__file__).resolve().parent / "init"
+_BASE = 0x10000000  # where the process is linked, which every ISA's user space has
+#: Addresses as linked, no thunks, which is what the emulated boot has, and system calls that take the same way each time.
+_COMMAND_LINE = "nokaslr mitigations=off randomize_kstack_offset=off panic=-1 quiet"
+#: One CPU whose virtual time is its instructions, a nanosecond each; idle, it goes on to the next timer at once. The day and what
+#: is random are the same each time.
+_DETERMINED = "-smp 1 -icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+_ALWAYS = f"{_DETERMINED} -m 1024 -nographic -no-reboot -nodefaults -serial stdio"
+_SAID = 5  # lines of the console that are quoted where a boot fails
+_FILE, _FOLDER, _DEVICE = 0o100755, 0o040755, 0o020600
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """program: QEMU's of the ISA. options: its machine and CPU. console: what the kernel calls it. nanoseconds: that its counter's
+    unit stands for, each an instruction."""
+
+    program: str
+    options: str
+    console: str
+    nanoseconds: int
+
+
+#: ISA -> what it is booted on. QEMU's virt machines of before version 9 have these counters.
+MACHINES = {
+    "x86_64": _Machine("qemu-system-x86_64", "-machine q35 -cpu max", "ttyS0", 1),
+    "arm64": _Machine("qemu-system-aarch64", "-machine virt -cpu cortex-a57", "ttyAMA0", 16),
+    "riscv64": _Machine("qemu-system-riscv64", "-machine virt -bios default", "ttyS0", 100),
+}
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """An initramfs with these files, /proc and /dev/console: a cpio of the kind that the kernel unpacks
+    (Documentation/driver-api/early-userspace/buffer-format.rst).
+
+    >>> archive({"init": b"x"})[:6], len(archive({})) % 512
+    (b'070701', 0)
+    """
+    entries = [("proc", _FOLDER, b"", (0, 0)), ("dev", _FOLDER, b"", (0, 0)), ("dev/console", _DEVICE, b"", (5, 1))]
+    entries += [(name, _FILE, data, (0, 0)) for name, data in files.items()]
+    content = b""
+    for number, (name, mode, data, device) in enumerate([*entries, ("TRAILER!!!", 0, b"", (0, 0))], 1):
+        # inode, mode, owner, group, links, time, size, device of the file system, device, bytes of the name, checksum
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % f for f in fields) + name.encode() + b"\0"
+        content += head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
+    return content + bytes(-len(content) % 512)
+
+
+def version(isa: Isa) -> str:
+    """QEMU's own words on its version; raises TramplabError where it is not there."""
+    done = subprocess.run([_there(isa), "--version"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
+    return done.stdout.partition("\n")[0]
+
+
+def command_line(isa: Isa, append: str = "") -> str:
+    """What the kernel is told; append: words more."""
+    return " ".join((f"console={MACHINES[isa.name].console}", _COMMAND_LINE, *append.split()))
+
+
+def options(isa: Isa) -> str:
+    """What QEMU is told, without the files."""
+    return f"{MACHINES[isa.name].options} {_ALWAYS}"
+
+
+def lines(isa: Isa, image: Path, files: Mapping[str, bytes], append: str = "", seconds: float = 600) -> Iterator[str]:
+    """Boot an image with these files beside the process, of which "plan" is what it does (see init/init.c); the lines that it
+    writes, as they come. Raises TramplabError where QEMU is not there, and where the boot has not come to its end after these
+    seconds or ends before; the lines up to then have been given."""
+    program = _there(isa)
+    init = toolchain.program(isa.in_user_space, INIT, _BASE)
+    with temporary("tramplab-boot-") as folder:
+        (folder / "initramfs").write_bytes(archive({"init": init.read_bytes(), **files}))
+        command = [program, *options(isa).split(), "-kernel", str(image), "-initrd", str(folder / "initramfs")]
+        command += ["-append", command_line(isa, append)]
+        with (folder / "stderr").open("w+b") as complaints:
+            said: deque[str] = deque(maxlen=_SAID)
+            began = ended = late = False
+            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints) as running:
+                timer = threading.Timer(seconds, running.kill)
+                timer.start()
+                try:
+                    assert running.stdout is not None
+                    for raw in running.stdout:
+                        line = raw.decode("latin-1").strip()
+                        said += [line] if line else []
+                        began, ended = began or line == "begin", ended or line == "end"
+                        if began and not ended:
+                            yield line
+                    late = not timer.is_alive()
+                finally:
+                    timer.cancel()
+                    running.kill()
+            complaints.seek(0)
+            said += [line for line in complaints.read().decode("latin-1").splitlines() if line][:1]
+        if not ended:
+            how = f"has not come to its end in {seconds:.0f} seconds" if late else "does not boot to its end"
+            raise TramplabError(f"{image} {how} under {program}; the last that it says is: {' / '.join(said) or 'nothing'}")
+
+
+def _there(isa: Isa) -> str:
+    program = MACHINES[isa.name].program
+    if shutil.which(program) is None:
+        raise TramplabError(f"{program} is not there, so no kernel of {isa.name} is booted: install QEMU (Debian: qemu-system).")
+    return program

@@ -1,0 +1,113 @@
+"""A boot's results as plain text of at most 72 columns, as CSV, and as plain data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from typing import Any
+
+from ..base.width import WIDTH
+from .counted import Booted, Row, expected, whole
+from .plan import BLOCKS, CALLS
+
+_NAME = 26
+_MODULE, _HITS = ("handlers called", "missed as nmissed has it", "code segments not 0"), ("programs", "event")
+
+
+def text(booted: Booted) -> str:
+    """What the kernel is, a line for each probe, and why a probe has none."""
+    lines = textwrap.wrap(booted.version, WIDTH, break_on_hyphens=False)
+    for call, one in booted.before.items():
+        after = booted.after.get(call)
+        again = "" if after is None else f", and {_number(after.instructions)} after all probes"
+        lines.append(f"{call}() executes {_number(one.instructions)} instructions{again}.")
+    lines += [f"A loop of three instructions counts {booted.loop:.5f}.", ""]
+    lines.append(f"{'':<{_NAME}}{'added':>9}{'handlers':>10}{'alike':>8}  counted per call")
+    for row in booted.rows:
+        added = booted.added(row)
+        if added is not None and row.measured is not None:
+            handlers = "-" if row.handlers is None else row.handlers
+            hits = ", ".join(f"{_number(n)} {kind}" for kind, n in row.hits.items())
+            lines.append(f"{row.probe.name:<{_NAME}}{_number(added):>9}{handlers:>10}{row.measured.same:>8}  {hits}{_not(row)}")
+    for row in booted.rows:
+        if row.refused:
+            lines += textwrap.wrap(f"{row.probe.name}: {_why(row)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    note = (
+        f"added: instructions of a system call more than without the probe, the median of {BLOCKS} pairs of {CALLS} and "
+        f"{2 * CALLS} calls, of which so many are alike. handlers: of these in our own handlers and programs."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(note, WIDTH)]) + "\n"
+
+
+def _number(value: float) -> str:
+    """Without a fraction that is none.
+
+    >>> _number(38.0), _number(1418.52)
+    ('38', '1418.52')
+    """
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _not(row: Row) -> str:
+    wanted = {kind: n for kind, n in expected(row.probe).items() if row.hits.get(kind, 0) != n}
+    return f", not {', '.join(f'{n} {kind}' for kind, n in wanted.items())}" if wanted else ""
+
+
+def _why(row: Row) -> str:
+    error, step = row.refused[0]
+    return f"the kernel says {error} to: {step}"
+
+
+def data(booted: Booted) -> dict[str, Any]:
+    """The same as plain data: a dictionary for each probe."""
+    rows = []
+    for row in booted.rows:
+        of: dict[str, Any] = {"probe": row.probe.name}
+        added = booted.added(row)
+        if row.refused:
+            error, step = row.refused[0]
+            of |= {"refused": error, "step": step}
+        elif added is not None and row.measured:
+            of |= {"added": whole(added), "alike": row.measured.same, "handlers": row.handlers}
+            of |= {"hits": {kind: whole(n) for kind, n in row.hits.items()}, "expected": expected(row.probe)}
+        rows.append(of)
+    return {
+        "banner": booted.version,
+        "loop": booted.loop,
+        "before": {call: whole(one.instructions) for call, one in booted.before.items()},
+        "after": {call: whole(one.instructions) for call, one in booted.after.items()},
+        "probes": rows,
+    }
+
+
+def as_csv(booted: Booted) -> str:
+    """A line for each probe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["probe", "added", "handlers", "alike", "refused", "step"])
+    for of in data(booted)["probes"]:
+        writer.writerow([of.get(name, "") for name in ("probe", "added", "handlers", "alike", "refused", "step")])
+    return out.getvalue()
+
+
+def trial_text(readings: list[tuple[str, Any]]) -> str:
+    """What a trial read: a label, and below it what came there."""
+    lines, last = [], ""
+    for label, what in readings:
+        if label != last:
+            lines.append(f"{label}:")
+            last = label
+        lines += textwrap.wrap(_said(what), WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def _said(what: Any) -> str:
+    if isinstance(what, int | float):
+        return f"{_number(what)} instructions per call"
+    if isinstance(what, tuple):
+        return f"the kernel says {what[0]} to: {what[1]}"
+    if isinstance(what, list):
+        names = _MODULE if len(what) == len(_MODULE) else _HITS
+        return ", ".join(f"{name}: {n}" for name, n in zip(names, what, strict=True))
+    return " ".join(str(what).split())

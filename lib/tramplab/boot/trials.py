@@ -1,0 +1,289 @@
+"""Trials of findings on a booted kernel: what is done, and what is read, under a label each.
+
+A trial is a boot of its own, because some end in a panic. Its steps are those of init/init.c, with the places of `Trial.functions`
+before the name of each: {int_sqrt.site}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from ..base.arguments import of_name
+from ..ftrace.ops import FL_RECURSION
+from ..isa import Isa
+from ..vmlinux.run.machine import RealMachine
+from . import counted, plan
+from .probes import COMMAND, END, NUMBER, PERF_TRACEPOINT, TRACING, code, event, multi
+
+_COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
+_READ = f"read {COMMAND}"
+_RETURN, _CALLS, _SEGMENTS, _DATA_SHIFT = 1, 2, 4, 8  # of an fprobe, see ko/hooks.c
+#: For attr.exclude_user and attr.exclude_kernel of struct perf_event_attr.
+_EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
+_GET_STACK = 67  # include/uapi/linux/bpf.h: bpf_get_stack()
+_ROOM = 256
+#: r2 = r10 - 256; r3 = 256; r4 = 0; r0 = bpf_get_stack(r1, r2, r3, r4); the number = r0
+_STACK = code(
+    (0xBF, 0xA2, 0, 0),
+    (0x07, 2, 0, -_ROOM),
+    (0xB7, 3, 0, _ROOM),
+    (0xB7, 4, 0, 0),
+    (0x85, 0, 0, _GET_STACK),
+    *NUMBER,
+    (0x7B, 0x01, 0, 0),
+    *END,
+)
+_LEAF = plan.FUNCTIONS["getpid"]
+_SLEPT = "hrtimer_nanosleep"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finding's: its name, what is tried, the functions whose places its steps name besides the leaf of getpid(), and the
+    steps."""
+
+    name: str
+    says: str
+    functions: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+def _do(command: str) -> str:
+    return f"write {COMMAND} {command}"
+
+
+def _ops(letter: str, index: int, site: str, flags: int = 0) -> str:
+    return _do(f"{letter} {index} {{{site}.site}} {flags:x}")
+
+
+_FLAGGED = f"find {TRACING}/enabled_functions {_LEAF}"
+_GUARD = Trial(
+    "guard-lost",
+    "an ops that asks for the recursion guard, before and after a plain ops has come and gone",
+    ("int_sqrt",),
+    (
+        "say say plain",
+        _ops("o", 0, "leaf"),
+        _COUNT,
+        _do("O 0"),
+        "say say guarded",
+        _ops("o", 0, "leaf", FL_RECURSION),
+        _COUNT,
+        _FLAGGED,
+        "say say guarded-and-plain",
+        _ops("o", 1, "leaf"),
+        _COUNT,
+        "say say plain-left",
+        _do("O 1"),
+        _COUNT,
+        _FLAGGED,
+        _do("O 0"),
+        "say say guarded-left",
+        _ops("o", 0, "leaf", FL_RECURSION),
+        _ops("o", 1, "leaf"),
+        _do("O 0"),
+        _COUNT,
+        _do("O 1"),
+        "say say none",
+        _COUNT,
+        "say say calls-itself-guarded",
+        _ops("c", 0, "int_sqrt", FL_RECURSION),
+        _do("x 4"),
+        _READ,
+        "say say calls-itself-after",
+        _ops("o", 1, "int_sqrt"),
+        _do("O 1"),
+        _do("x 4"),
+        _READ,
+    ),
+)
+
+
+def _perf_of(definition: str) -> Iterator[str]:
+    """An event of tracefs, and how many of ten calls perf counts as the kernel's and as the user's."""
+    part = event(definition)
+    yield from (step.replace("{name}", _LEAF) for step in part.on)
+    for flags in (_EXCLUDE_USER, _EXCLUDE_KERNEL):
+        yield f"perf {PERF_TRACEPOINT} {TRACING}/events/tramplab/event0/id - 0 {flags:x}"
+        yield from ("enable", f"calls {plan.READ:x}", "hits", "close")
+    yield from (step.replace("{name}", _LEAF) for step in part.off)
+
+
+def _stack_of(at_return: bool) -> Iterator[str]:
+    """How many bytes of kernel stack a BPF program gets."""
+    part = multi(at_return, _STACK)
+    yield from (step.replace("{name}", _LEAF) for step in part.on)
+    yield from ("calls 1", "hits", *part.off)
+
+
+_USER = Trial(
+    "user-mode",
+    "what perf takes a traced kernel function for, and how much kernel stack BPF gets of it",
+    (),
+    (
+        "say say kprobe-event",
+        *_perf_of(f"p {_LEAF}"),
+        "say say fprobe-event",
+        *_perf_of(f"f {_LEAF}"),
+        "say say fprobe-event-return",
+        *_perf_of(f"f {_LEAF}%return"),
+        "say say stack-kprobe-multi",
+        *_stack_of(False),
+        "say say stack-kretprobe-multi",
+        *_stack_of(True),
+    ),
+)
+#: Bytes of a call's data.
+SIZES = range(88, 121, 8)
+#: Calls of lcm(), each in the one before: as deep as the kernel's stack allows.
+DEEP = 16
+
+
+def _nested(*sizes: int) -> Iterator[str]:
+    """Two fprobes on a function that is called in itself, with so much data that the task's shadow stack fills."""
+    yield f"say say nested-{'-'.join(map(str, sizes))}"
+    yield from (_do(f"f {i} {{lcm.entry}} {_RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
+    yield _ops("n", 0, "gcd")
+    yield _do(f"y 0 0 {DEEP - 1:x}")
+    yield _READ
+    yield from (_do("O 0"), _do("F 0"), _do("F 1"))
+
+
+_MISSED = Trial(
+    "missed",
+    "calls that an fprobe loses, and its nmissed",
+    ("int_sqrt", "lcm", "gcd"),
+    (
+        "say say inside-handler",
+        _do(f"f 0 {{int_sqrt.entry}} {_CALLS:x}"),
+        _do("x 4"),
+        _READ,
+        _do("F 0"),
+        "say say inside-handler-return",
+        _do(f"f 0 {{int_sqrt.entry}} {_CALLS | _RETURN:x}"),
+        _do("x 4"),
+        _READ,
+        _do("F 0"),
+        *(step for one in SIZES for other in SIZES if one <= other for step in _nested(one, other)),
+    ),
+)
+
+
+def _left(byte: int) -> Iterator[str]:
+    """Calls when the stack below has held this byte."""
+    yield f"say say stack-{byte:02x}"
+    yield _do(f"f 0 {{int_sqrt.entry}} {_SEGMENTS:x}")
+    yield from plan.READ * (_do(f"z 4 0 {byte:x}"),)
+    yield from (_READ, _do("F 0"))
+
+
+_SEGMENT = Trial(
+    "old-segment",
+    "whether the registers that an fprobe's handler at a return gets look complete to ftrace_get_regs() on x86-64",
+    ("int_sqrt",),
+    (
+        *(step for byte in (0, 0xFF) for step in _left(byte)),
+    ),
+)
+_INSTANCE = f"{TRACING}/instances/tramplab"
+_STACKS = Trial(
+    "graph-stack",
+    "stack traces while the graph tracer has the return of a function on the stack",
+    (_SLEPT,),
+    (
+        f"mkdir {_INSTANCE}",
+        f"write {TRACING}/dynamic_events p:tramplab/event0 {_LEAF}",
+        f"write {_INSTANCE}/events/tramplab/event0/trigger stacktrace",
+        f"write {_INSTANCE}/events/tramplab/event0/enable 1",
+        "say say untraced",
+        "calls 1",
+        f"find {_INSTANCE}/trace =>",
+        f"write {TRACING}/set_ftrace_filter {{body}}",
+        f"write {TRACING}/current_tracer function_graph",
+        f"empty {_INSTANCE}/trace",
+        "say say traced",
+        "calls 1",
+        f"find {_INSTANCE}/trace =>",
+        f"write {TRACING}/current_tracer nop",
+        f"write {TRACING}/set_ftrace_filter !{{body}}",
+        f"write {TRACING}/set_ftrace_filter {_SLEPT}",
+        f"write {TRACING}/current_tracer function_graph",
+        "sleeper 7d0",
+        "sleep 64",
+        "say say asleep",
+        "stack",
+    ),
+)
+_WINDOW = Trial(
+    "return-window",
+    "a stack trace from within what the graph tracer's return trampoline calls",
+    ("int_sqrt",),
+    (
+        f"write {TRACING}/set_ftrace_filter {_LEAF}",
+        f"write {TRACING}/current_tracer function_graph",
+        _do("s 0 {returned}"),
+        "calls 1",
+        "say say return",
+        _READ,
+        _do("K 0"),
+    ),
+)
+#: What the module says: calls of handlers, calls that fprobes say they missed, and returns with another code segment than 0.
+_COUNTERS = re.compile("[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ ?")
+#: By name.
+TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW)}
+
+
+def get(name: str) -> Trial:
+    """A trial by name; raises TramplabError with near matches."""
+    return of_name("trial", name, TRIALS)
+
+
+#: Instructions that make a function's frame record the newest, by their text.
+_FRAME = re.compile(r"mov x29, sp|add x29, sp, .*|(c\.addi4spn|addi) s0, sp, .*")
+
+
+def _framed(machine: RealMachine, function: str) -> int:
+    """Where a function has made its frame record; x86-64's need none."""
+    symbol = machine.opened.image.symbols[function]
+    at = symbol.address
+    while machine.isa.name != "x86_64" and at < symbol.address + symbol.size:
+        instruction = machine.machine.instruction_at(at)
+        at += instruction.size
+        if _FRAME.fullmatch(instruction.text):
+            return at
+    return symbol.address
+
+
+def steps(machine: RealMachine, trial: Trial, more: Sequence[str] = ()) -> str:
+    """The whole plan."""
+    context: dict[str, Any] = {name: SimpleNamespace(**plan.places(machine, name)) for name in trial.functions}
+    context["leaf"] = SimpleNamespace(**plan.places(machine, _LEAF))
+    context["returned"] = f"{_framed(machine, 'ftrace_return_to_handler'):x}"
+    context["body"] = f"{plan.PREFIX[machine.isa.name]}getpid"
+    return plan.rendered(machine, [step.format_map(context) for step in trial.steps], more)
+
+
+def read(isa: Isa, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """What is read, each with its label: instructions per call; a file's line; the two numbers of "hits", or the module's three; or
+    (error, step) of a step that was refused. Raises what the lines raise when what came before has been given."""
+    label = ""
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        if word == "say":
+            label = rest
+        elif word == "counted":
+            yield label, counted.whole(counted.measured(isa, line, plan.CALLS).instructions)
+        elif word == "|" and label and not rest.startswith("#"):
+            yield label, [int(n, 16) for n in rest.split()] if _COUNTERS.fullmatch(rest) else " ".join(rest.split())
+        elif word == "hits":
+            yield label, [int(n, 16) for n in rest.split()]
+        elif word == "refused":
+            number, _, step = rest.partition(" ")
+            yield label, (counted.error(int(number, 16)), step)
+        elif "Kernel panic" in line:
+            yield label, re.sub(r".*(Kernel panic)", r"\1", line)
