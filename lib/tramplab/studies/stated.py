@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..base.errors import TramplabError
 from ..publish.cite import cite
+from ..publish.classes import FIGURE
 from ..publish.figures.figure import Study
 from ..publish.figures.show import Shown
 from ..publish.findings import findings, rendered
@@ -21,15 +22,29 @@ def study_of(finding: Finding) -> Study:
     return study
 
 
+LETTER = "A text for the list"
+#: A figure of each study that has what booted kernels did.
+_BOOTED = ("fig-booted", "fig-found", "fig-guard-fix")
+
+
 def numbers_of(finding: Finding) -> dict[str, object]:
     """The numbers that a finding may name, from a run made now."""
     study = study_of(finding)
     return getattr(study, "numbers", lambda rows: {})(study.rows())
 
 
+def booted_numbers() -> dict[str, object]:
+    """The numbers of booted kernels, which guards and letters of all findings may name."""
+    found: dict[str, object] = {}
+    for study in filter(None, map(with_figure, _BOOTED)):
+        found |= getattr(study, "numbers", lambda rows: {})(study.rows())
+    return found
+
+
 def stated(finding: Finding) -> Stated:
-    """A finding with its numbers."""
-    return findings.stated(finding, numbers_of(finding))
+    """A finding with its numbers, and what booted kernels contradict of it."""
+    one = findings.stated(finding, numbers_of(finding))
+    return findings.booted(one, booted_numbers()) if finding.booted else one
 
 
 def every() -> list[Stated]:
@@ -48,6 +63,12 @@ def headlines(names: Iterable[str]) -> Shown:
     """Findings for the front page, each with what has it and where it was seen."""
     several = [stated(findings.get(name)) for name in names]
     return Shown(rendered.headlines_html(several), rendered.headlines_text(several), citation(several[0].finding.id))
+
+
+def letter(name: str) -> Shown:
+    """What could be sent to the list of a finding, with the numbers of a run made now, to open and to copy."""
+    text = findings.letter(findings.get(name), booted_numbers())
+    return Shown(f'<div class="{FIGURE}">{cite.box(text, f"letter {name}", LETTER)}</div>', text, text)
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:

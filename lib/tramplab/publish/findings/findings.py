@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -17,11 +18,14 @@ from ...base.arguments import of_name
 from ...base.entries import Entry, Text, Unsaid, facts
 from ...base.errors import TramplabError
 from ...base.paths import data_file
+from ...base.width import WIDTH
 from ..cite import permalinks
 from . import guard
 
 FOLDER = "findings"
 MOST_NUMBERS = 3
+#: Lines of a letter, as wide as a mail's.
+MOST_LINES = 40
 #: What a finding's numbers are.
 KINDS = {
     "count": "Counts of instructions, not time.",
@@ -38,8 +42,8 @@ RINGS = {
     "published": "published measurements",
 }
 HYPOTHETICAL = "Hypothetical: no kernel has it."
-#: A number's name in a finding's text.
-_NAMED = re.compile(r"\{([^{}]+)\}")
+#: A number's name in a finding's text, in a letter's table with its width behind it.
+_NAMED = re.compile(r"\{([^{}:]+)(?::>(\d+))?\}")
 
 
 def _words(least: int, most: int, what: str) -> Meta:
@@ -65,6 +69,9 @@ class Finding(Entry, frozen=True, kw_only=True):
     hypothetical: it is about what no kernel has.
     claims: whose verdict it is.
     since: which ISAs and releases have it, for the front page.
+    booted: guards on what booted kernels did, of the numbers of the studies that have it; then it was seen there, too.
+    not_booted: why no boot decides it, where it is about what a call costs.
+    letter: what could be sent to the list.
     """
 
     id: Unsaid = ""
@@ -79,11 +86,19 @@ class Finding(Entry, frozen=True, kw_only=True):
     hypothetical: bool = False
     claims: tuple[str, ...] = ()
     since: str = ""
+    booted: tuple[Text, ...] = ()
+    not_booted: str = ""
+    letter: str = ""
 
     @property
     def named(self) -> list[str]:
         """The numbers that the text and its reason name, each once."""
-        return [*dict.fromkeys(_NAMED.findall(f"{self.says} {self.because}"))]
+        return [*dict.fromkeys(name for name, _ in _NAMED.findall(f"{self.says} {self.because}"))]
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """All that must be true."""
+        return self.holds + self.booted
 
     @property
     def page(self) -> str:
@@ -231,9 +246,19 @@ def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:
     return Stated(finding, says, because, "; ".join(guard.failures(finding.holds, numbers)))
 
 
+def booted(one: Stated, numbers: Mapping[str, object]) -> Stated:
+    """The same, with what of its guards booted kernels contradict. numbers: of the studies that have these."""
+    return dataclasses.replace(one, problem="; ".join(filter(None, (one.problem, *guard.failures(one.finding.booted, numbers)))))
+
+
+def letter(finding: Finding, numbers: Mapping[str, object]) -> str:
+    """What could be sent to the list, with the numbers of booted kernels."""
+    return _filled(finding.letter, f"number of {finding.id}", numbers)
+
+
 def _filled(text: str, kind: str, known: Mapping[str, object]) -> str:
     """A text with what it names; raises TramplabError, with near matches, for a name that is not known."""
-    return _NAMED.sub(lambda match: str(of_name(kind, match[1], known)), text)
+    return _NAMED.sub(lambda match: str(of_name(kind, match[1], known)).rjust(int(match[2] or 0)), text)
 
 
 @functools.cache
@@ -249,6 +274,13 @@ def _finding(name: str, argument: str, entry: Finding) -> Finding:
     told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:
         raise TramplabError(f"{where} names {len(told)} numbers; at most {MOST_NUMBERS} are read.")
-    for text in finding.holds:
+    for text in finding.guards:
         guard.comparisons(text)
+    lines = _NAMED.sub("", finding.letter).splitlines()
+    if len(lines) > MOST_LINES or any(len(line) > WIDTH for line in lines):
+        raise TramplabError(f"{where}: a letter has at most {MOST_LINES} lines of {WIDTH} columns.")
+    if bool(finding.booted) != ("booted" in finding.seen_in) or (finding.booted and finding.not_booted):
+        raise TramplabError(
+            f"{where}: what booted kernels show is in `booted`, with `booted` in `seen_in`; what they do not, in `not_booted`."
+        )
     return finding

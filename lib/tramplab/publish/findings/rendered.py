@@ -27,7 +27,7 @@ def citation(stated: Stated, full: bool = False, lines: int = cite.LINES) -> str
     """The block for a review mail: the sentence, its reason where there is room, and always the scope."""
     f = stated.finding
     parts = [_problem(stated), stated.says, stated.because]
-    body = "\n".join(f"  {guard}" for guard in f.holds) if full else ""
+    body = "\n".join(f"  {guard}" for guard in f.guards) if full else ""
     whole = [part for part in parts if part]
     return cite.citation(f.id, whole, body, f.limits, f"tramplab findings {f.id}", full, lines=lines, terms=False)
 
@@ -128,7 +128,7 @@ def _record(s: Stated) -> dict[str, object]:
         "seen_in": list(f.seen_in),
         "hypothetical": f.hypothetical,
         "claims": list(f.claims),
-        "holds": list(f.holds),
+        "holds": list(f.guards),
         "problem": s.problem or None,
     }
 

@@ -1,0 +1,97 @@
+"""data/booted/: every kernel is whole, and agrees with itself, its image, and the findings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tramplab.base.errors import TramplabError
+from tramplab.boot import saved
+from tramplab.boot.counted import expected
+from tramplab.boot.probes import PROBES
+from tramplab.publish.findings import findings
+from tramplab.studies import stated
+from tramplab.studies.booted import found, probe_costs
+from tramplab.vmlinux.debian.list import plain
+
+EVERY = saved.every()
+#: A kprobe that is hit and whose event writes nothing, which the page on findings says.
+SILENT = ("debian-6.12-riscv64", "kprobe-event-inside")
+IDS = [one["kernel"]["name"] for one in EVERY]
+
+
+def test_at_least_six_kernels_of_two_releases_and_three_isas():
+    kernels = {(one["kernel"]["isa"], one["kernel"]["release"]) for one in EVERY}
+    assert len(kernels) >= 6
+    for isa in ("x86_64", "arm64", "riscv64"):
+        assert len([release for of, release in kernels if of == isa]) >= 2
+
+
+@pytest.mark.parametrize("one", EVERY, ids=IDS)
+def test_every_probe_that_a_kernel_took_was_called_as_often_as_it_should(one):
+    for row in one["probes"]:
+        if "refused" not in row and (one["kernel"]["name"], row["probe"]) != SILENT:
+            assert row["hits"] == expected(PROBES[row["probe"]]), row["probe"]
+            assert row["alike"] > 0
+
+
+@pytest.mark.parametrize("one", EVERY, ids=IDS)
+def test_calls_without_a_probe_are_as_before(one):
+    assert one["before"] == one["after"] and one["loop"] == 3
+
+
+def test_newest_kernels_have_at_least_45_kinds():
+    frame = probe_costs.rows()
+    assert min(frame[frame["release"] == "v7.2"].groupby("isa")["added"].count()) >= 45
+
+
+def test_text_is_as_it_is_written():
+    for package, one in zip(plain(), EVERY, strict=True):
+        assert saved.path(package).read_text("utf-8") == saved.text(one)
+
+
+def test_another_image_or_other_probes_are_refused(monkeypatch):
+    package, one = plain()[0], json.loads(json.dumps(EVERY[0]))
+    monkeypatch.setattr(saved.documents, "read", lambda name: one)
+    one["kernel"]["sha256"] = "0" * 64
+    with pytest.raises(TramplabError, match=r"is of another image than .* lists: run `make booted`"):
+        saved.read(package)
+    one["kernel"]["sha256"] = package.sha256
+    one["after"] = {"getpid": 1}
+    with pytest.raises(TramplabError, match="executes another number after all of them"):
+        saved.read(package)
+    one["after"] = one["before"]
+    one["probes"] = one["probes"][1:]
+    with pytest.raises(TramplabError, match="other probes than there are"):
+        saved.read(package)
+    one["loop"] = 3.1
+    with pytest.raises(TramplabError, match="loop"):
+        saved.read(package)
+
+
+def test_findings_that_a_boot_decides_say_what_it_did():
+    """Every finding that is about what a call costs is listed with its booted pair, or says why there is none."""
+    for one in findings.read().values():
+        if one.kind == "count" and not one.hypothetical and one.argument != "direct":
+            assert one.booted or one.not_booted, one.id
+
+
+@pytest.mark.parametrize("name", [one.id for one in findings.read().values() if one.booted])
+def test_booted_kernels_agree(name):
+    assert not stated.stated(findings.get(name)).problem
+
+
+def test_a_booted_kernel_that_contradicts_is_a_problem(monkeypatch):
+    numbers = found.numbers(found.rows()) | {"arm64-v7-2-guard": found.NOT_SEEN}
+    monkeypatch.setattr(found, "numbers", lambda rows: numbers)
+    assert "arm64-v7-2-guard == 'seen' is not so" in stated.stated(findings.get("guard-is-lost")).problem
+
+
+def test_letters_fit_a_mail():
+    some = [one for one in findings.read().values() if one.letter]
+    assert len(some) >= 5
+    for one in some:
+        lines = findings.letter(one, stated.booted_numbers()).splitlines()
+        assert len(lines) <= findings.MOST_LINES and max(map(len, lines)) <= 72, one.id
+        assert "{" not in "".join(lines)

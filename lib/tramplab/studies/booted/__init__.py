@@ -1,0 +1,1 @@
+"""Booted kernels: what a probe costs there, and the findings tried there."""

@@ -1,0 +1,221 @@
+"""Do the findings hold on booted kernels? What the trials read on Debian's, as saved from boots under QEMU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ...boot import saved
+from ...boot.plan import READ
+from ...boot.trials import DEEP, SIZES
+from ...isa import ISAS
+from ...publish.figures.chart import heat_map
+from ...publish.figures.chart.theme import NOTHING, RIGHT, WRONG
+from ...publish.figures.figure import Figure
+from ...publish.phrases import isa_name, slug
+from ..memo import once
+
+NAME = "found"
+TITLE = "Findings, tried on booted kernels"
+SEEN, NOT_SEEN, ABSENT = "seen", "not seen", "no such thing"
+MEANINGS = {SEEN: WRONG, NOT_SEEN: RIGHT, ABSENT: NOTHING}
+LETTERS = {SEEN: "x", NOT_SEEN: "-", ABSENT: ""}
+_PANIC = "Kernel panic"
+_BODY = "sys_getpid"  # the end of the name of the function that calls what is probed
+#: Two fprobes, each with a handler at entry and return.
+_HANDLERS = 4
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A verdict on one kernel, and the reading that decides it in words."""
+
+    verdict: str
+    words: str
+
+
+_Judge = Callable[[dict[str, Any]], _Read]
+
+
+def _refused(reading: list[Any]) -> str:
+    """The error with which a kernel refused a step, "" for none."""
+    return reading[0][0] if reading and isinstance(reading[0], list) and reading[0] and isinstance(reading[0][0], str) else ""
+
+
+def _of(seen: bool, words: str) -> _Read:
+    return _Read(SEEN if seen else NOT_SEEN, words)
+
+
+def _guard(found: dict[str, Any]) -> _Read:
+    guarded, after, none = (saved.readings(found, "guard-lost", label)[0] for label in ("guarded", "plain-left", "none"))
+    return _of(after < guarded, f"{guarded - none}, then {after - none}")
+
+
+def _overflow(found: dict[str, Any]) -> _Read:
+    last = saved.readings(found, "guard-lost", "calls-itself-after")[0]
+    panic = isinstance(last, str) and last.startswith(_PANIC)
+    return _of(panic, last.rpartition(": ")[2] if panic else f"{last[0]} calls")
+
+
+def _user(found: dict[str, Any]) -> _Read:
+    reading = saved.readings(found, "user-mode", "fprobe-event")
+    if error := _refused(reading):
+        return _Read(ABSENT, error)
+    return _of(reading[1][1] > 0, f"{reading[1][1]} of {READ}")
+
+
+def _stack(found: dict[str, Any]) -> _Read:
+    reading = saved.readings(found, "user-mode", "stack-kprobe-multi")
+    if error := _refused(reading):
+        return _Read(ABSENT, error)
+    return _of(reading[0][0] == 0, f"{reading[0][0]} bytes")
+
+
+def _inside(found: dict[str, Any]) -> _Read:
+    reading = saved.readings(found, "missed", "inside-handler")
+    if error := _refused(reading):
+        return _Read(ABSENT, error)
+    _, missed, _ = reading[0]
+    return _of(missed == 0, f"1 lost, nmissed {missed}")
+
+
+def lost(reading: list[int]) -> tuple[int, int]:
+    """Of two fprobes on DEEP calls in each other: calls that were lost, counted for each fprobe, and what they say of them."""
+    called, missed, _ = reading
+    return (_HANDLERS * DEEP - called) // 2, missed
+
+
+def _nested(found: dict[str, Any]) -> _Read:
+    every = [saved.readings(found, "missed", f"nested-{a}-{b}") for a in SIZES for b in SIZES if a <= b]
+    if error := _refused(every[0]):
+        return _Read(ABSENT, error)
+    all_lost = [lost(reading[0]) for reading in every]
+    silent = [(gone, said) for gone, said in all_lost if said < gone]
+    if silent:
+        gone, said = max(silent, key=lambda pair: pair[0] - pair[1])
+        return _of(True, f"{gone} lost, nmissed {said}")
+    return _of(False, "as many as nmissed")
+
+
+def _segment(found: dict[str, Any]) -> _Read:
+    if found["kernel"]["isa"] != "x86_64":
+        return _Read(ABSENT, "no code segment")
+    zeros, ones = (saved.readings(found, "old-segment", label) for label in ("stack-00", "stack-ff"))
+    if error := _refused(zeros):
+        return _Read(ABSENT, error)
+    old, new = zeros[0][2], ones[0][2]
+    return _of(old != new, f"{old}, then {new} of {READ}")
+
+
+def _graph(found: dict[str, Any]) -> _Read:
+    lines = saved.readings(found, "graph-stack", "traced")
+    hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
+    return _of(hidden, "the trampoline" if hidden else "the caller")
+
+
+def _asleep(found: dict[str, Any]) -> _Read:
+    lines = saved.readings(found, "graph-stack", "asleep")
+    hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
+    return _of(hidden, "the trampoline" if hidden else "the caller")
+
+
+def _window(found: dict[str, Any]) -> _Read:
+    lines = saved.readings(found, "return-window", "return")
+    if error := _refused(lines):
+        return _Read(ABSENT, error)
+    names = [str(line).partition("+")[0] for line in lines[1:]]
+    if "ftrace_return_to_handler" not in names:
+        return _Read(ABSENT, "no trace")
+    after = names[names.index("ftrace_return_to_handler") + 1 :]
+    if not after:
+        return _Read(NOT_SEEN, "the trace ends")
+    there = any(name.endswith(_BODY) for name in after)
+    return _of(not there, "the caller" if there else "the caller is missing")
+
+
+def _entry(found: dict[str, Any]) -> _Read:
+    error = saved.row(found, "kprobe").get("refused", "")
+    return _of(bool(error), error or "accepted")
+
+
+#: A finding in a line -> what decides it.
+_JUDGES: dict[str, _Judge] = {
+    "ops loses its guard": _guard,
+    "callback recurses": _overflow,
+    "perf says user mode": _user,
+    "BPF: no kernel stack": _stack,
+    "fprobe silent in handler": _inside,
+    "fprobe silent, nested": _nested,
+    "old segment at return": _segment,
+    "trampoline in traces": _graph,
+    "the same, asleep": _asleep,
+    "return hides caller": _window,
+    "kprobe at entry refused": _entry,
+}
+_SHORT = dict(
+    zip(
+        _JUDGES,
+        ("guard", "recursion", "user-mode", "no-stack", "inside", "nested", "segment", "graph", "asleep", "window", "entry"),
+        strict=True,
+    )
+)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per finding and plain kernel. Columns: finding, isa, release, version, verdict (SEEN, NOT_SEEN, ABSENT), read."""
+    records = []
+    for finding, judge in _JUDGES.items():
+        for found in saved.every():
+            kernel, said = found["kernel"], judge(found)
+            head = {"finding": finding, "isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
+            records.append({**head, "verdict": said.verdict, "read": said.words})
+    frame = pd.DataFrame(records)
+    return frame.sort_values("isa", key=lambda s: s.map(list(ISAS).index), kind="stable").reset_index(drop=True)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per finding and kernel: whether it was seen ("-": no such thing there), and what was read."""
+    out = frame.assign(kernel=frame["isa"].map(isa_name) + " " + frame["release"])
+    order = {finding: n for n, finding in enumerate(_JUDGES)}
+    out = out.sort_values("finding", key=lambda s: s.map(order), kind="stable")
+    out = out.assign(seen=out["verdict"].map({SEEN: "yes", NOT_SEEN: "no", ABSENT: "-"}))
+    return out[["finding", "kernel", "seen", "read"]].reset_index(drop=True)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and the readings as numbers where a finding needs
+    them: instructions added with the guard and after, calls lost and nmissed."""
+    out: dict[str, object] = {}
+    for row in frame.itertuples():
+        name = slug(f"{row.isa} {row.release} {_SHORT[row.finding]}")
+        out[name], out[f"{name}-read"] = row.verdict, row.read
+    for found in saved.every():
+        kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
+        none = saved.readings(found, "guard-lost", "none")[0]
+        for label in ("plain", "guarded", "plain-left", "guarded-left"):
+            out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
+    kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
+    return out | {f"seen-{_SHORT[finding]}": int(n) for finding, n in kernels.items()}
+
+
+FIGURES = (
+    Figure(
+        "fig-found",
+        "Do the findings hold on booted kernels?",
+        chart=heat_map("verdict", rows="finding", columns="release", meanings=MEANINGS, letters=LETTERS),
+        table=table,
+        alt="A panel per ISA, a line per finding, a column per release of Debian's kernels: seen, not seen, or not there.",
+        limits="Read on Debian's kernels, booted under QEMU on one CPU without mitigations and without KASLR.",
+        source="booted",
+        kind="fact",
+    ),
+)

@@ -1,0 +1,73 @@
+"""Does a fix keep the guard that ftrace loses? Kernels of one source, booted without it and with it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...boot import saved
+from ...publish.figures.figure import Figure
+from ...publish.phrases import isa_name
+from ..memo import once
+
+NAME = "guard_fix"
+TITLE = "The lost guard, with a fix and without"
+#: Label of a reading -> what has come and gone then.
+STEPS = {
+    "plain": "a plain ops",
+    "guarded": "a guarded ops",
+    "guarded-and-plain": "both",
+    "plain-left": "the plain one has left",
+    "guarded-left": "the guarded one has left",
+    "calls-itself-after": "callback calls function",
+}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per kernel and step. Columns: isa, fixed, step, label, read (instructions that it adds to a call, or how it
+    ended)."""
+    records = []
+    for kernel in saved.guard_fix():
+        none = saved.readings(kernel, "guard-lost", "none")[0]
+        for label, step in STEPS.items():
+            first = saved.readings(kernel, "guard-lost", label)[0]
+            read = str(first - none) if isinstance(first, int) else _ended(first)
+            records.append({"isa": kernel["isa"], "fixed": kernel["fixed"], "step": step, "label": label, "read": read})
+    return pd.DataFrame(records)
+
+
+def _ended(read: object) -> str:
+    return f"{read[0]} calls" if isinstance(read, list) else "overflow"
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per step, a column per ISA and build."""
+    builds = zip(frame["isa"], frame["fixed"], strict=True)
+    names = [f"{isa_name(isa)} {'fixed' if fixed else 'now'}" for isa, fixed in builds]
+    wide = frame.assign(kernel=names).pivot(index="step", columns="kernel", values="read")
+    wide = wide.reindex(index=list(STEPS.values()), columns=list(dict.fromkeys(names))).reset_index()
+    wide.attrs["right"] = list(dict.fromkeys(names))
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What was read, "arm64-fixed-plain-left", a number where it is one."""
+    named = {f"{r.isa}-{'fixed' if r.fixed else 'as-is'}-{r.label}": r.read for r in frame.itertuples()}
+    return {name: int(read) if read.isdigit() else read for name, read in named.items()}
+
+
+FIGURES = (
+    Figure(
+        "fig-guard-fix",
+        "Does a fix keep the guard?",
+        table=table,
+        limits="Instructions of a system call of kernels that were built from Debian's source of 7.2 with a small configuration, "
+        "one without the fix and one with it, booted under QEMU.",
+        source="booted",
+    ),
+)
