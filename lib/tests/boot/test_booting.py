@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tramplab.boot import module, plan, run, saved
+from tramplab.boot import module, plan, run, saved, trials
 from tramplab.boot.probes import PROBES
 from tramplab.cli import main
 from tramplab.vmlinux.debian.fetch import content, there
@@ -78,6 +78,7 @@ def test_the_module_of_an_image(image):
         (["--probe", "opps"], "ops"),
         (["--trial", "guard"], "guard-lost"),
         (["--seconds", "0"], "give a number above 0"),
+        (["--seconds", "nan"], "give a number above 0"),
         (["--module", "/nothing.ko"], "/nothing.ko cannot be read"),
         ([], "there is no file"),
     ],
@@ -100,5 +101,10 @@ def test_an_elf_file_is_not_booted(image, capsys, monkeypatch, tmp_path):
 
 @bootable
 def test_every_probe_can_be_planned(image):
-    text = plan.plan(machine_of(image), list(PROBES.values()))
-    assert "{" not in text and text.count("say probe ") == len(PROBES) and len(text) < 1 << 17
+    machine = machine_of(image)
+    text = plan.plan(machine, list(PROBES.values()))
+    assert "{" not in text and text.count("say probe ") == len(PROBES)
+    for trial in trials.TRIALS.values():
+        steps = trials.steps(machine, trial)
+        assert "{" not in steps and f"module {plan.MODULE}\n" in steps and steps.count("say say ") > 0
+        assert max(len(steps), len(text)) < 1 << 17  # MAX_PLAN of init/init.c

@@ -13,6 +13,8 @@ from ..vmlinux.run.machine import RealMachine
 from . import probes, run, show, trials
 from .counted import Booted
 
+_LONGEST = 24 * 3600.0
+
 
 def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
@@ -39,8 +41,8 @@ def boot(args: argparse.Namespace) -> int:
         raise TramplabError("--json and --csv are ways to show a result: choose one.")
     if args.trial and (args.probe or args.csv):
         raise TramplabError("--trial is for a finding, whose readings are text or JSON: leave --probe and --csv away.")
-    if args.seconds <= 0:
-        raise TramplabError("--seconds is how long a boot may take: give a number above 0.")
+    if not 0 < args.seconds <= _LONGEST:
+        raise TramplabError("--seconds is how long a boot may take: give a number above 0, a day at the most.")
     trial = trials.get(args.trial) if args.trial else None
     wanted = [probes.get(name) for name in args.probe.split(",")] if args.probe else list(probes.PROBES.values())
     how = run.How(Path(args.image), args.append, args.seconds, _modules(args.module))

@@ -173,6 +173,15 @@ _MISSED = Trial(
 )
 
 
+def _traced_left(byte: int) -> Iterator[str]:
+    """The stack trace of an event at a return, when the stack below has held this byte."""
+    part = event("f int_sqrt%return")
+    yield f"say say trace-{byte:02x}"
+    yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", _do(f"z 4 0 {byte:x}"))
+    yield f"find {TRACING}/trace =>"
+    yield from (f"write {TRACING}/options/stacktrace 0", *part.off)
+
+
 def _left(byte: int) -> Iterator[str]:
     """Calls when the stack below has held this byte."""
     yield f"say say stack-{byte:02x}"
@@ -187,6 +196,7 @@ _SEGMENT = Trial(
     ("int_sqrt",),
     (
         *(step for byte in (0, 0xFF) for step in _left(byte)),
+        *(step for byte in (0, 0xFF) for step in _traced_left(byte)),
     ),
 )
 _INSTANCE = f"{TRACING}/instances/tramplab"

@@ -18,7 +18,7 @@ GOOD = dict(
         " image=garbage function=f mitigations=none trace=ops calls=ops scheme=riscv64-pair threads=1 without=fence.i fetch=stale"
         " data=unordered life=static max_states=9 time_limit=1"
         " save=saved processes=1 scheduler=127.0.0.1:1 structure=ftrace_caller consumer=ip rounds=1"
-        " windows=1 out=out"
+        " windows=1 out=out probe=ops trial=missed append=a module=garbage seconds=1"
     ).split()
 )
 #: Without these a command does a lot, or too much: they are always there.

@@ -110,6 +110,15 @@ def _segment(found: dict[str, Any]) -> _Read:
     return _of(old != new, f"{old}, then {new} of {READ}")
 
 
+def _cut(found: dict[str, Any]) -> _Read:
+    if found["kernel"]["isa"] != "x86_64":
+        return _Read(ABSENT, "no code segment")
+    zeros, ones = (saved.readings(found, "old-segment", label) for label in ("trace-00", "trace-ff"))
+    if error := _refused(zeros):
+        return _Read(ABSENT, error)
+    return _of(len(zeros) != len(ones), f"{len(zeros)} lines, then {len(ones)}")
+
+
 def _graph(found: dict[str, Any]) -> _Read:
     lines = saved.readings(found, "graph-stack", "traced")
     hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
@@ -150,6 +159,7 @@ _JUDGES: dict[str, _Judge] = {
     "fprobe silent in handler": _inside,
     "fprobe silent, nested": _nested,
     "old segment at return": _segment,
+    "and cuts stack traces": _cut,
     "trampoline in traces": _graph,
     "the same, asleep": _asleep,
     "return hides caller": _window,
@@ -158,7 +168,7 @@ _JUDGES: dict[str, _Judge] = {
 _SHORT = dict(
     zip(
         _JUDGES,
-        ("guard", "recursion", "user-mode", "no-stack", "inside", "nested", "segment", "graph", "asleep", "window", "entry"),
+        ("guard", "recursion", "user-mode", "no-stack", "inside", "nested", "segment", "cut", "graph", "asleep", "window", "entry"),
         strict=True,
     )
 )
@@ -192,8 +202,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and the readings as numbers where a finding needs
-    them: instructions added with the guard and after, calls lost and nmissed."""
+    """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and readings as numbers: what a guarded ops adds,
+    and adds later; of ten calls those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
         name = slug(f"{row.isa} {row.release} {_SHORT[row.finding]}")
@@ -201,6 +211,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for found in saved.every():
         kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
         none = saved.readings(found, "guard-lost", "none")[0]
+        for label in ("stack-00", "stack-ff"):
+            of = saved.readings(found, "old-segment", label)
+            out[f"{kernel}-{label}"] = _refused(of) or of[0][2]
+        for label in ("trace-00", "trace-ff"):
+            out[f"{kernel}-{label}"] = len(saved.readings(found, "old-segment", label))
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
             out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))

@@ -20,7 +20,7 @@ from ..memo import once
 NAME = "probe_costs"
 TITLE = "What probes cost in booted kernels"
 MECHANISM, HANDLER, AROUND = "mechanism", "our handler", "around it"
-UNITS = {"added": "insns", "mechanism": "insns", "lab": "insns", "share": "%", "instructions": "added to a call"}
+UNITS = {"added": "insns", "mechanism": "insns", "lab": "insns", "share": "%", "instructions": "added"}
 #: Arguments of the function that is probed.
 _ARGS = 3
 #: Probe -> the hook whose mechanism it is, where it has another name; of several the first that an image has.
@@ -102,7 +102,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
         handler = 0 if pd.isna(row.handler) else int(row.handler)
         mechanism = min(row.mechanism, row.added - handler)
         for name, value in ((MECHANISM, mechanism), (HANDLER, handler), (AROUND, row.added - handler - mechanism)):
-            records.append({"isa": row.isa, "probe": row.probe, "part": name, "instructions": float(value)})
+            records.append({"isa": row.isa, "probe": row.probe, "part": name, "instructions": round(float(value))})
     out = pd.DataFrame(records)
     order = {name: n for n, name in enumerate(_DRAWN)}
     out = out.sort_values(["isa", "probe"], key=lambda s: s.map({**order, **{i: n for n, i in enumerate(ISAS)}}), kind="stable")
@@ -174,8 +174,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: what a probe adds, "arm64-v7-2-kprobe-event"; of it the mechanism, "...-mechanism", and that in
-    percent, "...-share"; by how much booted and image are apart, "...-apart"; how many comparisons with images there are, are equal and are
-    near, and the largest difference."""
+    percent, "...-share"; by how much booted and image are apart, "...-apart"; how many comparisons with images there are, are equal
+    and are near, and the largest difference."""
     out: dict[str, object] = {}
     for row in frame[frame["added"].notna()].itertuples():
         name = slug(f"{row.isa} {row.release} {row.probe}")
