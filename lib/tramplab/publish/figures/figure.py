@@ -47,6 +47,7 @@ KINDS = {
     "search": "every order of steps searched, not time",
     "bytes": "bytes, not time",
     "distance": "distances, not time",
+    "tried": "what kernels did, not time",
     "fact": "facts and bytes, not time",
     "beside": "counts beside published times",
     "measured": "counts, and native cycles in user mode",

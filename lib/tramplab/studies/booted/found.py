@@ -231,6 +231,6 @@ FIGURES = (
         alt="A panel per ISA, a line per finding, a column per release of Debian's kernels: seen, not seen, or not there.",
         limits="Read on Debian's kernels, booted under QEMU on one CPU without mitigations and without KASLR.",
         source="booted",
-        kind="fact",
+        kind="tried",
     ),
 )
