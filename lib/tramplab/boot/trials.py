@@ -173,11 +173,11 @@ _MISSED = Trial(
 )
 
 
-def _traced_left(byte: int) -> Iterator[str]:
-    """The stack trace of an event at a return, when the stack below has held this byte."""
+def _traced(name: str, call: str) -> Iterator[str]:
+    """The stack trace of an event at a return, of this call."""
     part = event("f int_sqrt%return")
-    yield f"say say trace-{byte:02x}"
-    yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", _do(f"z 4 0 {byte:x}"))
+    yield f"say say trace-{name}"
+    yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", _do(call))
     yield f"find {TRACING}/trace =>"
     yield from (f"write {TRACING}/options/stacktrace 0", *part.off)
 
@@ -196,28 +196,23 @@ _SEGMENT = Trial(
     ("int_sqrt",),
     (
         *(step for byte in (0, 0xFF) for step in _left(byte)),
-        *(step for byte in (0, 0xFF) for step in _traced_left(byte)),
+        *(step for byte in (0, 0xFF) for step in _traced(f"{byte:02x}", f"z 4 0 {byte:x}")),
+        *_traced("untouched", "x 4"),
     ),
 )
-_INSTANCE = f"{TRACING}/instances/tramplab"
+#: A kprobe behind the patch site of the leaf, whose handler takes a stack trace.
+_TAKE = (_do("s 0 {leaf.entry} {leaf.inside}"), "calls 1", _READ, _do("K 0"))
 _STACKS = Trial(
     "graph-stack",
     "stack traces while the graph tracer has the return of a function on the stack",
     (_SLEPT,),
     (
-        f"mkdir {_INSTANCE}",
-        f"write {TRACING}/dynamic_events p:tramplab/event0 {_LEAF}",
-        f"write {_INSTANCE}/events/tramplab/event0/trigger stacktrace",
-        f"write {_INSTANCE}/events/tramplab/event0/enable 1",
         "say say untraced",
-        "calls 1",
-        f"find {_INSTANCE}/trace =>",
+        *_TAKE,
         f"write {TRACING}/set_ftrace_filter {{body}}",
         f"write {TRACING}/current_tracer function_graph",
-        f"empty {_INSTANCE}/trace",
         "say say traced",
-        "calls 1",
-        f"find {_INSTANCE}/trace =>",
+        *_TAKE,
         f"write {TRACING}/current_tracer nop",
         f"write {TRACING}/set_ftrace_filter !{{body}}",
         f"write {TRACING}/set_ftrace_filter {_SLEPT}",

@@ -97,7 +97,8 @@ def _nested(found: dict[str, Any]) -> _Read:
     if silent:
         gone, said = max(silent, key=lambda pair: pair[0] - pair[1])
         return _of(True, f"{gone} lost, nmissed {said}")
-    return _of(False, "as many as nmissed")
+    gone, said = max(all_lost)
+    return _of(False, f"{gone} lost, nmissed {said}")
 
 
 def _segment(found: dict[str, Any]) -> _Read:
@@ -120,13 +121,18 @@ def _cut(found: dict[str, Any]) -> _Read:
 
 
 def _graph(found: dict[str, Any]) -> _Read:
-    lines = saved.readings(found, "graph-stack", "traced")
-    hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
-    return _of(hidden, "the trampoline" if hidden else "the caller")
+    lines = map(str, saved.readings(found, "graph-stack", "traced"))
+    return _hidden(list(lines))
 
 
 def _asleep(found: dict[str, Any]) -> _Read:
-    lines = saved.readings(found, "graph-stack", "asleep")
+    return _hidden(saved.readings(found, "graph-stack", "asleep"))
+
+
+def _hidden(lines: list[str]) -> _Read:
+    """Whether a stack trace has the return trampoline where a caller is."""
+    if not lines:
+        return _Read(ABSENT, "not read")
     hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
     return _of(hidden, "the trampoline" if hidden else "the caller")
 
@@ -140,7 +146,7 @@ def _window(found: dict[str, Any]) -> _Read:
         return _Read(ABSENT, "no trace")
     after = names[names.index("ftrace_return_to_handler") + 1 :]
     if not after:
-        return _Read(NOT_SEEN, "the trace ends")
+        return _Read(NOT_SEEN, "the trace ends there")
     there = any(name.endswith(_BODY) for name in after)
     return _of(not there, "the caller" if there else "the caller is missing")
 
@@ -159,10 +165,10 @@ _JUDGES: dict[str, _Judge] = {
     "fprobe silent in handler": _inside,
     "fprobe silent, nested": _nested,
     "old segment at return": _segment,
-    "and cuts stack traces": _cut,
-    "trampoline in traces": _graph,
-    "the same, asleep": _asleep,
-    "return hides caller": _window,
+    "which cuts a stack trace": _cut,
+    "trace hides a caller": _graph,
+    "a sleeper's trace, too": _asleep,
+    "hidden at the return": _window,
     "kprobe at entry refused": _entry,
 }
 _SHORT = dict(
@@ -214,10 +220,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         for label in ("stack-00", "stack-ff"):
             of = saved.readings(found, "old-segment", label)
             out[f"{kernel}-{label}"] = _refused(of) or of[0][2]
-        for label in ("trace-00", "trace-ff"):
+        for label in ("trace-00", "trace-ff", "trace-untouched"):
             out[f"{kernel}-{label}"] = len(saved.readings(found, "old-segment", label))
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
             out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
+    out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
     return out | {f"seen-{_SHORT[finding]}": int(n) for finding, n in kernels.items()}
 
