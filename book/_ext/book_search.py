@@ -17,7 +17,8 @@ from tramplab.publish.classes import OWN
 INDEX = "search-index.js"
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _SKIPPED = {"pre", "script", "style", "svg", "tl-steps", "nav", "button", "summary"}
-_SKIPPED_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-links", "tl-runs", "tl-moved", "section-number", OWN.split()[-1]}
+_SKIPPED_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-letter", "tl-links", "tl-runs", "tl-moved", "section-number"}
+_SKIPPED_CLASSES |= {OWN.split()[-1]}
 _CLAIM = re.compile(r"[a-z]\d+")  # other boxes of claims are part of the section that they stand in
 _HEADINGS = ("h1", "h2", "h3", "h4")
 _BLOCKS = {"p", "li", "dt", "dd", "td", "th", "figcaption", "br", *_HEADINGS}

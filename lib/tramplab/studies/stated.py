@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 
 from ..base.errors import TramplabError
@@ -68,7 +69,9 @@ def headlines(names: Iterable[str]) -> Shown:
 def letter(name: str) -> Shown:
     """What could be sent to the list of a finding, with the numbers of a run made now, to open and to copy."""
     text = findings.letter(findings.get(name), booted_numbers())
-    return Shown(f'<div class="{FIGURE}">{cite.box(text, f"letter {name}", LETTER)}</div>', text, text)
+    head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
+    box = f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(text)}</pre></div></details>'
+    return Shown(f'<div class="{FIGURE}">{box}</div>', text, text)
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:

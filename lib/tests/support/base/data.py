@@ -6,6 +6,7 @@ from pathlib import Path
 from support import ROOT
 from tramplab import native
 from tramplab.base.paths import data_file
+from tramplab.boot import saved as booted
 from tramplab.boot.jit import saved as jit_saved
 from tramplab.build import corpus
 from tramplab.estimate import cores, judged
@@ -30,6 +31,7 @@ _READERS = {
     "core-cases.json": judged.cases.__wrapped__,
     "kernel-frames.json": frames_saved.read,
     "kernel-probes.json": probes_saved.read,
+    "booted/guard-fix.json": booted.guard_fix.__wrapped__,
     "bpf-trampolines.json": lambda: jit_saved.read(),
     "kernel-races.json": races_saved.read,
     "kernels/packages.yml": listed.packages.__wrapped__,
@@ -57,6 +59,8 @@ def read(name: str) -> object:
         return cores._read(stem, cores.documents.read(name))
     if kind == findings.FOLDER:
         return findings.read_file(name)
+    if kind == "booted":
+        return booted.read(next(p for p in listed.packages() if p.name == stem))
     if kind == "kernels":
         return saved.read(next(p for p in listed.packages() if p.name == stem))
     return native.load(data_file(name))
