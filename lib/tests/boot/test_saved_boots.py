@@ -14,6 +14,7 @@ from tramplab.publish.findings import findings
 from tramplab.studies import stated
 from tramplab.studies.booted import found, probe_costs
 from tramplab.vmlinux.debian.list import plain
+from tramplab.vmlinux.saved.saved import text
 
 EVERY = saved.every()
 #: A kprobe that is hit and whose event writes nothing, which the page on findings says.
@@ -48,7 +49,7 @@ def test_newest_kernels_have_at_least_45_kinds():
 
 def test_text_is_as_it_is_written():
     for package, one in zip(plain(), EVERY, strict=True):
-        assert saved.path(package).read_text("utf-8") == saved.text(one)
+        assert saved.path(package).read_text("utf-8") == text(one)
 
 
 def test_another_image_or_other_probes_are_refused(monkeypatch):

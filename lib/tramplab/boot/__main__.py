@@ -11,6 +11,7 @@ from ..base.paths import rewrite
 from ..base.starting import start
 from ..vmlinux.debian.fetch import there
 from ..vmlinux.debian.list import plain
+from ..vmlinux.saved.saved import text
 from . import saved
 
 
@@ -35,7 +36,7 @@ def _command(args: argparse.Namespace) -> Callable[[], int]:
         for name in args.names or packages:
             package = packages[name]
             if there(package):
-                print(rewrite(saved.path(package), saved.text(saved.make(package))), flush=True)
+                print(rewrite(saved.path(package), text(saved.make(package))), flush=True)
             else:
                 print(f"{name}: not fetched, its file stays as it is", flush=True)
         return 0

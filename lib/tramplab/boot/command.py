@@ -10,7 +10,7 @@ from pathlib import Path
 from ..base.errors import TramplabError
 from ..vmlinux.results.result import machine_of
 from ..vmlinux.run.machine import RealMachine
-from . import probes, run, show, trials
+from . import probes, qemu, run, show, trials
 from .counted import Booted
 
 _LONGEST = 24 * 3600.0
@@ -29,7 +29,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--trial", metavar="NAME", help=f"instead of probes a finding: {', '.join(trials.TRIALS)}")
     p.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
     p.add_argument("--module", action="append", default=[], metavar="KO", help="a kernel module that is loaded first")
-    p.add_argument("--seconds", type=float, default=run.SECONDS, metavar="N", help="after which a boot is given up (default 600)")
+    p.add_argument("--seconds", type=float, default=qemu.SECONDS, metavar="N", help="after which a boot is given up (default 600)")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.add_argument("--csv", action="store_true", help="CSV instead of a table")
     p.set_defaults(command=boot)

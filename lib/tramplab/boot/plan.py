@@ -30,12 +30,13 @@ def plan(machine: RealMachine, probes: Sequence[Probe], more: Sequence[str] = ()
     """The measurement of probes. more: modules of others, which are loaded first."""
     lines = ["say loop", f"loop {10 * CALLS:x} {BLOCKS:x}"]
     calls = sorted({probe.on for probe in probes}, reverse=True) or ["getpid"]
+    contexts = {call: places(machine, FUNCTIONS[call]) for call in calls}
     for when in ("before", "after"):
         for call in calls:
             lines += [_call(machine, call), f"say {when} {call}", f"count {CALLS:x} {BLOCKS:x}"]
         if when == "before":
             for probe in probes:
-                lines += _measured(machine, probe)
+                lines += _measured(machine, probe, contexts[probe.on])
     return rendered(machine, lines, more)
 
 
@@ -51,8 +52,7 @@ def _call(machine: RealMachine, call: str) -> str:
     return f"nr {x86 if machine.isa.name == 'x86_64' else others:x} {argument:x}"
 
 
-def _measured(machine: RealMachine, probe: Probe) -> Iterator[str]:
-    context = places(machine, FUNCTIONS[probe.on])
+def _measured(machine: RealMachine, probe: Probe, context: dict[str, str]) -> Iterator[str]:
     yield _call(machine, probe.on)
     yield f"say probe {probe.name}"
     for part in probe.parts:

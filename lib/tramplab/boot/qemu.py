@@ -16,6 +16,7 @@ from ..build import toolchain
 from ..isa import Isa
 
 INIT = Path(__file__).resolve().parent / "init"
+SECONDS = 600.0  # after which a boot is given up
 _BASE = 0x10000000  # where the process is linked, which every ISA's user space has
 #: Addresses as linked, no thunks, which is what the emulated boot has, and system calls that take the same way each time.
 _COMMAND_LINE = "nokaslr mitigations=off randomize_kstack_offset=off panic=-1 quiet"
@@ -80,7 +81,7 @@ def options(isa: Isa) -> str:
     return f"{MACHINES[isa.name].options} {_ALWAYS}"
 
 
-def lines(isa: Isa, image: Path, files: Mapping[str, bytes], append: str = "", seconds: float = 600) -> Iterator[str]:
+def lines(isa: Isa, image: Path, files: Mapping[str, bytes], append: str = "", seconds: float = SECONDS) -> Iterator[str]:
     """Boot an image with these files beside the process, of which "plan" is what it does (see init/init.c); the lines that it
     writes, as they come. Raises TramplabError where QEMU is not there, and where the boot has not come to its end after these
     seconds or ends before; the lines up to then have been given."""

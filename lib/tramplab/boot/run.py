@@ -14,8 +14,7 @@ from .counted import Booted
 from .probes import Probe
 from .trials import Trial
 
-SECONDS = 600.0
-_PANIC = "Kernel panic"
+PANIC = "Kernel panic"
 #: What QEMU boots nothing from.
 _ELF = b"\x7fELF"
 
@@ -27,7 +26,7 @@ class How:
 
     image: Path
     append: str = ""
-    seconds: float = SECONDS
+    seconds: float = qemu.SECONDS
     modules: Mapping[str, bytes] | None = None
 
 
@@ -47,7 +46,7 @@ def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Any]]
         for reading in trials.read(machine.isa, _lines(machine, how, text, module.made(machine.opened))):
             readings.append(reading)
     except TramplabError:
-        if not (readings and str(readings[-1][1]).startswith(_PANIC)):
+        if not (readings and str(readings[-1][1]).startswith(PANIC)):
             raise
     return readings
 

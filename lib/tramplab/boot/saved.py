@@ -4,7 +4,6 @@ studies and tests. `python -m tramplab.boot` makes them again."""
 from __future__ import annotations
 
 import functools
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -163,17 +162,6 @@ def _image(machine: RealMachine) -> dict[str, int]:
     rows = [measure.row(m) for m in measure.every(machine, plan.FUNCTIONS["getpid"])]
     idle = next(r for r in rows if r["hook"] == "none")
     return {r["hook"]: added(r, idle)["instructions"] for r in rows if r["status"] == measure.MEASURED and r is not idle}
-
-
-def text(found: dict[str, Any]) -> str:
-    """A result as its file has it: a line for each fact and each row."""
-    parts = []
-    for key, value in found.items():
-        if isinstance(value, list):
-            parts.append(f" {json.dumps(key)}: [\n" + ",\n".join(f"  {json.dumps(v)}" for v in value) + "\n ]")
-        else:
-            parts.append(f" {json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def path(package: Package) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...boot import saved
 from ...boot.plan import READ
+from ...boot.run import PANIC
 from ...boot.trials import DEEP, SIZES
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map
@@ -23,7 +24,6 @@ TITLE = "Findings, tried on booted kernels"
 SEEN, NOT_SEEN, ABSENT = "seen", "not seen", "no such thing"
 MEANINGS = {SEEN: WRONG, NOT_SEEN: RIGHT, ABSENT: NOTHING}
 LETTERS = {SEEN: "x", NOT_SEEN: "-", ABSENT: ""}
-_PANIC = "Kernel panic"
 _BODY = "sys_getpid"  # the end of the name of the function that calls what is probed
 #: Two fprobes, each with a handler at entry and return.
 _HANDLERS = 4
@@ -49,35 +49,40 @@ def _of(seen: bool, words: str) -> _Read:
     return _Read(SEEN if seen else NOT_SEEN, words)
 
 
-def _guard(found: dict[str, Any]) -> _Read:
-    guarded, after, none = (saved.readings(found, "guard-lost", label)[0] for label in ("guarded", "plain-left", "none"))
-    return _of(after < guarded, f"{guarded - none}, then {after - none}")
+def _tried(trial: str, labels: Sequence[str], judge: Callable[..., _Read], isa: str = "") -> _Judge:
+    """What decides by what a trial read under these labels, if the kernel refused none of it. isa: the only one that has such a
+    thing."""
+
+    def verdict(found: dict[str, Any]) -> _Read:
+        if isa and found["kernel"]["isa"] != isa:
+            return _Read(ABSENT, "no code segment")
+        readings = [saved.readings(found, trial, label) for label in labels]
+        if error := _refused(readings[0]):
+            return _Read(ABSENT, error)
+        return judge(*readings)
+
+    return verdict
 
 
-def _overflow(found: dict[str, Any]) -> _Read:
-    last = saved.readings(found, "guard-lost", "calls-itself-after")[0]
-    panic = isinstance(last, str) and last.startswith(_PANIC)
+def _guard(guarded: list[Any], after: list[Any], none: list[Any]) -> _Read:
+    return _of(after[0] < guarded[0], f"{guarded[0] - none[0]}, then {after[0] - none[0]}")
+
+
+def _overflow(reading: list[Any]) -> _Read:
+    last = reading[0]
+    panic = isinstance(last, str) and last.startswith(PANIC)
     return _of(panic, last.rpartition(": ")[2] if panic else f"{last[0]} calls")
 
 
-def _user(found: dict[str, Any]) -> _Read:
-    reading = saved.readings(found, "user-mode", "fprobe-event")
-    if error := _refused(reading):
-        return _Read(ABSENT, error)
+def _user(reading: list[Any]) -> _Read:
     return _of(reading[1][1] > 0, f"{reading[1][1]} of {READ}")
 
 
-def _stack(found: dict[str, Any]) -> _Read:
-    reading = saved.readings(found, "user-mode", "stack-kprobe-multi")
-    if error := _refused(reading):
-        return _Read(ABSENT, error)
+def _stack(reading: list[Any]) -> _Read:
     return _of(reading[0][0] == 0, f"{reading[0][0]} bytes")
 
 
-def _inside(found: dict[str, Any]) -> _Read:
-    reading = saved.readings(found, "missed", "inside-handler")
-    if error := _refused(reading):
-        return _Read(ABSENT, error)
+def _inside(reading: list[Any]) -> _Read:
     _, missed, _ = reading[0]
     return _of(missed == 0, f"1 lost, nmissed {missed}")
 
@@ -88,59 +93,31 @@ def lost(reading: list[int]) -> tuple[int, int]:
     return (_HANDLERS * DEEP - called) // 2, missed
 
 
-def _nested(found: dict[str, Any]) -> _Read:
-    every = [saved.readings(found, "missed", f"nested-{a}-{b}") for a in SIZES for b in SIZES if a <= b]
-    if error := _refused(every[0]):
-        return _Read(ABSENT, error)
-    all_lost = [lost(reading[0]) for reading in every]
+def _nested(*readings: list[Any]) -> _Read:
+    all_lost = [lost(reading[0]) for reading in readings]
     silent = [(gone, said) for gone, said in all_lost if said < gone]
-    if silent:
-        gone, said = max(silent, key=lambda pair: pair[0] - pair[1])
-        return _of(True, f"{gone} lost, nmissed {said}")
-    gone, said = max(all_lost)
-    return _of(False, f"{gone} lost, nmissed {said}")
+    gone, said = max(silent, key=lambda pair: pair[0] - pair[1]) if silent else max(all_lost)
+    return _of(bool(silent), f"{gone} lost, nmissed {said}")
 
 
-def _segment(found: dict[str, Any]) -> _Read:
-    if found["kernel"]["isa"] != "x86_64":
-        return _Read(ABSENT, "no code segment")
-    zeros, ones = (saved.readings(found, "old-segment", label) for label in ("stack-00", "stack-ff"))
-    if error := _refused(zeros):
-        return _Read(ABSENT, error)
+def _segment(zeros: list[Any], ones: list[Any]) -> _Read:
     old, new = zeros[0][2], ones[0][2]
     return _of(old != new, f"{old}, then {new} of {READ}")
 
 
-def _cut(found: dict[str, Any]) -> _Read:
-    if found["kernel"]["isa"] != "x86_64":
-        return _Read(ABSENT, "no code segment")
-    zeros, ones = (saved.readings(found, "old-segment", label) for label in ("trace-00", "trace-ff"))
-    if error := _refused(zeros):
-        return _Read(ABSENT, error)
+def _cut(zeros: list[Any], ones: list[Any]) -> _Read:
     return _of(len(zeros) != len(ones), f"{len(zeros)} lines, then {len(ones)}")
 
 
-def _graph(found: dict[str, Any]) -> _Read:
-    lines = map(str, saved.readings(found, "graph-stack", "traced"))
-    return _hidden(list(lines))
-
-
-def _asleep(found: dict[str, Any]) -> _Read:
-    return _hidden(saved.readings(found, "graph-stack", "asleep"))
-
-
-def _hidden(lines: list[str]) -> _Read:
+def _hidden(lines: list[Any]) -> _Read:
     """Whether a stack trace has the return trampoline where a caller is."""
     if not lines:
         return _Read(ABSENT, "not read")
-    hidden = any("return_to_handler" in line or "ftrace_stub_graph" in line for line in lines)
+    hidden = any("return_to_handler" in str(line) or "ftrace_stub_graph" in str(line) for line in lines)
     return _of(hidden, "the trampoline" if hidden else "the caller")
 
 
-def _window(found: dict[str, Any]) -> _Read:
-    lines = saved.readings(found, "return-window", "return")
-    if error := _refused(lines):
-        return _Read(ABSENT, error)
+def _window(lines: list[Any]) -> _Read:
     names = [str(line).partition("+")[0] for line in lines[1:]]
     if "ftrace_return_to_handler" not in names:
         return _Read(ABSENT, "no trace")
@@ -156,35 +133,29 @@ def _entry(found: dict[str, Any]) -> _Read:
     return _of(bool(error), error or "accepted")
 
 
-#: A finding in a line -> what decides it.
-_JUDGES: dict[str, _Judge] = {
-    "ops loses its guard": _guard,
-    "callback recurses": _overflow,
-    "perf says user mode": _user,
-    "BPF: no kernel stack": _stack,
-    "fprobe silent in handler": _inside,
-    "fprobe silent, nested": _nested,
-    "old segment at return": _segment,
-    "which cuts a stack trace": _cut,
-    "trace hides a caller": _graph,
-    "a sleeper's trace, too": _asleep,
-    "hidden at the return": _window,
-    "kprobe at entry refused": _entry,
+_PAIRS = [f"nested-{a}-{b}" for a in SIZES for b in SIZES if a <= b]
+#: A finding in a line -> its name in numbers, and what decides it.
+_JUDGES: dict[str, tuple[str, _Judge]] = {
+    "ops loses its guard": ("guard", _tried("guard-lost", ("guarded", "plain-left", "none"), _guard)),
+    "callback recurses": ("recursion", _tried("guard-lost", ("calls-itself-after",), _overflow)),
+    "perf says user mode": ("user-mode", _tried("user-mode", ("fprobe-event",), _user)),
+    "BPF: no kernel stack": ("no-stack", _tried("user-mode", ("stack-kprobe-multi",), _stack)),
+    "fprobe silent in handler": ("inside", _tried("missed", ("inside-handler",), _inside)),
+    "fprobe silent, nested": ("nested", _tried("missed", _PAIRS, _nested)),
+    "old segment at return": ("segment", _tried("old-segment", ("stack-00", "stack-ff"), _segment, "x86_64")),
+    "which cuts a stack trace": ("cut", _tried("old-segment", ("trace-00", "trace-ff"), _cut, "x86_64")),
+    "trace hides a caller": ("graph", _tried("graph-stack", ("traced",), _hidden)),
+    "a sleeper's trace, too": ("asleep", _tried("graph-stack", ("asleep",), _hidden)),
+    "hidden at the return": ("window", _tried("return-window", ("return",), _window)),
+    "kprobe at entry refused": ("entry", _entry),
 }
-_SHORT = dict(
-    zip(
-        _JUDGES,
-        ("guard", "recursion", "user-mode", "no-stack", "inside", "nested", "segment", "cut", "graph", "asleep", "window", "entry"),
-        strict=True,
-    )
-)
 
 
 @once
 def rows() -> pd.DataFrame:
     """One row per finding and plain kernel. Columns: finding, isa, release, version, verdict (SEEN, NOT_SEEN, ABSENT), read."""
     records = []
-    for finding, judge in _JUDGES.items():
+    for finding, (_, judge) in _JUDGES.items():
         for found in saved.every():
             kernel, said = found["kernel"], judge(found)
             head = {"finding": finding, "isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
@@ -212,7 +183,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     and adds later; of ten calls those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
-        name = slug(f"{row.isa} {row.release} {_SHORT[row.finding]}")
+        name = slug(f"{row.isa} {row.release} {_JUDGES[row.finding][0]}")
         out[name], out[f"{name}-read"] = row.verdict, row.read
     for found in saved.every():
         kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
@@ -226,7 +197,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
     out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
-    return out | {f"seen-{_SHORT[finding]}": int(n) for finding, n in kernels.items()}
+    return out | {f"seen-{_JUDGES[finding][0]}": int(n) for finding, n in kernels.items()}
 
 
 FIGURES = (

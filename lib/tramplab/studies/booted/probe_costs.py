@@ -23,11 +23,12 @@ MECHANISM, HANDLER, AROUND = "mechanism", "our handler", "around it"
 UNITS = {"added": "insns", "mechanism": "insns", "lab": "insns", "share": "%", "instructions": "added"}
 #: Arguments of the function that is probed.
 _ARGS = 3
-#: Probe -> the hook whose mechanism it is, where it has another name; of several the first that an image has.
+#: Probes that are hooks of an image by the same name.
 _SAME = (
     *("ops", "ops-assist", "ops-regs", "ops:2", "ops:10", "ops+10-elsewhere", "direct+ops", "bpf-fentry", "bpf-fexit"),
     *("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi", "kprobe-session"),
 )
+#: Probe -> the hook whose mechanism it is; of several the first that an image has.
 _HOOKS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in _SAME},
     "direct": ("direct", "direct-far"),
