@@ -8,7 +8,7 @@ from support.vmlinux.containers import FLAT, MACHINES, PACKERS, RELOCATIONS, bzi
 from support.vmlinux.payloads import opened, refused
 from support.vmlinux.programs import efi
 from tramplab.base.errors import TramplabError
-from tramplab.vmlinux.open.unpacking.payload import unpack
+from tramplab.vmlinux.open.unpacking.payload import bootable, unpack
 
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS
 ARM = flat("arm64")
@@ -38,6 +38,19 @@ def test_a_unified_kernel_image(what, place):
     content = efi(isa, [*OTHER, (".linux", data), (".initrd", PACKERS["gzip"](b"0707"))])
     whole(place, content, isa, kernel, f"{said}, EFI program")
     whole(place, PACKERS["xz"](content), isa, kernel, f"{said}, EFI program, xz")
+
+
+@held
+def test_what_a_boot_loader_starts_comes_out_of_every_container(what, place):
+    """QEMU starts a bzImage and a flat Image, and of an EFI program or an EFI zboot image hangs."""
+    isa, data, kernel, _ = HELD[what]
+    for content in (data, PACKERS["gzip"](data), efi(isa, [*OTHER, (".linux", data)])):
+        place.write_bytes(content)
+        if what == "vmlinux":
+            with pytest.raises(TramplabError, match="is an ELF file, which QEMU does not boot: give the bzImage or Image"):
+                bootable(place)
+        else:
+            assert bootable(place) == (data if what == "bzImage" else kernel)
 
 
 def test_containers_in_containers_have_an_end(place):

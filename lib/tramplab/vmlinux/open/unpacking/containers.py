@@ -10,6 +10,9 @@ from pathlib import Path
 from ....base.errors import TramplabError
 from .formats import FLAT
 
+#: The name of x86's container, which boots itself.
+BZIMAGE = "bzImage"
+
 
 @dataclass(frozen=True)
 class Box:
@@ -64,7 +67,7 @@ def _bzimage(data: bytes, path: Path) -> Box:
     if version >= 0x20C and not flags & 1:
         raise TramplabError(f"{path} is a 32-bit x86 kernel: give one for x86-64, arm64 or riscv64.")
     offset, length = struct.unpack_from("<II", data, 0x248)
-    return Box("bzImage", _part(data, ((data[0x1F1] or 4) + 1) * 512 + offset, length, path), True)
+    return Box(BZIMAGE, _part(data, ((data[0x1F1] or 4) + 1) * 512 + offset, length, path), True)
 
 
 def _zboot(data: bytes, path: Path) -> Box:

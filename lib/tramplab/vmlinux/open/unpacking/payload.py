@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....base.errors import TramplabError
 from ....isa import Isa
 from . import decompress
-from .containers import box
+from .containers import BZIMAGE, Box, box
 from .formats import form
 
 #: Containers in containers, such as a bzImage, packed, in a unified kernel image that is packed as a whole.
@@ -44,20 +45,51 @@ def unpack(path: Path) -> Payload:
     sha256 = hashlib.sha256(data).hexdigest()
     names: list[str] = []
     unpacks_itself = False
+    for layer in _layers(data, path):
+        data, container = layer.data, layer.container
+        unpacks_itself = container is not None and container.packed
+        names[:0] = filter(None, (container.name if container else "", layer.compression))
+    isa, name = form(data, path)
+    return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
+
+
+def bootable(path: Path) -> bytes:
+    """What a boot loader that knows only the kernel's own forms can start: the bzImage, or the flat Image, in a file. Raises
+    TramplabError, which names the file, where there is none."""
+    data = _read(path)
+    layers = _layers(data, path)
+    while not (itself := _boots_itself(data, path)) and (layer := next(layers, None)):
+        data = layer.data
+    if not itself and form(data, path)[1] == "ELF":
+        raise TramplabError(f"{path} is an ELF file, which QEMU does not boot: give the bzImage or Image of its build.")
+    return data
+
+
+def _boots_itself(data: bytes, path: Path) -> bool:
+    container = box(data, path)
+    return container is not None and container.name == BZIMAGE
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What a container or a compressed file holds, the container, and the name of the compression; "" for none."""
+
+    data: bytes
+    container: Box | None
+    compression: str
+
+
+def _layers(data: bytes, path: Path) -> Iterator[_Layer]:
+    """What is in a file, what is in that, and so on."""
     for _ in range(_LAYERS):
         container = box(data, path)
         if container is None and not decompress.known(data):
-            break
-        unpacks_itself = container is not None and container.packed
+            return
         if container is None or container.packed:
             data, name = decompress.unpacked(container.content if container else data, path, container.said if container else "")
-            names.insert(0, name)
         else:
-            data = bytes(container.content)
-        if container:
-            names.insert(0, container.name)
-    isa, name = form(data, path)
-    return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
+            data, name = bytes(container.content), ""
+        yield _Layer(data, container, name)
 
 
 def _read(path: Path) -> bytes:
