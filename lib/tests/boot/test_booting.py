@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from tramplab.boot import module, plan, run, saved, trials
+from tramplab.base.errors import TramplabError
+from tramplab.boot import module, plan, saved, trials
 from tramplab.boot.probes import PROBES
 from tramplab.cli import main
+from tramplab.ftrace.ops import FL_RECURSION
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.open.image import open_image
+from tramplab.vmlinux.open.unpacking.payload import unpack
 from tramplab.vmlinux.results.result import machine_of
 
 PACKAGE = next(p for p in plain() if p.one and p.isa == "x86_64")
@@ -39,9 +43,20 @@ def test_a_boot_counts_what_is_saved(image, capsys):
     assert found["loop"] == 3 and found["before"] == found["after"] == {"getpid": kept["before"]["getpid"]}
     for row in found["probes"]:
         of = saved.row(kept, row["probe"])
-        same = ("probe", "refused", "added", "handlers", "hits") if row["probe"] != "kprobe-event" else ("probe", "hits")
+        same = ("probe", "refused", "handlers", "hits", "left")
         assert {name: row.get(name) for name in same} == {name: of.get(name) for name in same}
-    assert err.splitlines()[-1].startswith(f"{len(SOME)} of {len(SOME)}: ")
+        assert row["probe"] == "kprobe-event" or row.get("added") in (of.get("added"), of.get("reversed"))
+    assert err.splitlines() == [f"{n} of {len(SOME)}: {name}" for n, name in enumerate(SOME, 1)]
+
+
+@bootable
+def test_what_an_optimised_kprobe_leaves_is_waited_for(image, capsys):
+    """The jump stays in the text until RCU tasks have been waited for: probes that follow would count what it executes, too."""
+    some = ("kprobe-inside-optimised", "ops", "kprobe-bpf", "kprobe-inside-optimised")
+    assert main(["boot", str(image), "--probe", ",".join(some), "--json"]) == 0
+    found, kept = json.loads(capsys.readouterr().out), saved.read(PACKAGE)
+    assert [row["added"] for row in found["probes"]] == [saved.row(kept, name)["added"] for name in some]
+    assert not any("left" in row for row in found["probes"])
 
 
 @bootable
@@ -57,7 +72,7 @@ def test_a_boot_that_is_given_up_keeps_what_there_is(image, capsys):
     """And one that the kernel's command line ends at once says so in one line."""
     assert main(["boot", str(image), "--probe", "ops", "--append", "init=/nothing rdinit=/nothing"]) == 2
     out, err = capsys.readouterr()
-    assert not out and "does not boot to its end" in err and len(err.splitlines()) == 1
+    assert not out and "does not boot to its end" in err and "Kernel panic" in err and len(err.splitlines()) == 1
 
 
 @bootable
@@ -68,6 +83,67 @@ def test_the_module_of_an_image(image):
     assert set(module.handlers(opened.isa, file)) == set(module.HANDLERS)
     assert module.made(opened) == file and b"vermagic=6.12" in file
     assert f"#define OPS_SIZE {opened.struct('ftrace_ops').size}\n" in module.layout(opened)
+
+
+@bootable
+@pytest.mark.parametrize("magic", [b'6.12 SMP"\n#include "/etc/passwd"\n"', b"6.12 \\", b"", b"6.12\xff", b"6.12 " + 300 * b"x"])
+def test_a_vermagic_that_none_can_be_is_not_compiled(image, magic, monkeypatch):
+    """It goes into C between quotes."""
+    opened = open_image(image)
+    at = opened.address("vermagic")
+    segments = list(opened.image.segments)
+    number = next(n for n, s in enumerate(segments) if s.address <= at < s.address + s.size)
+    data, there = segments[number].data, at - segments[number].address
+    segments[number] = replace(segments[number], data=data[:there] + magic + b"\0" + data[there + len(magic) + 1 :])
+    monkeypatch.setattr(module.toolchain, "module", lambda *_: pytest.fail("compiled"))
+    with pytest.raises(TramplabError, match=r"has a vermagic that no kernel has, .*: get the whole file again"):
+        module.made(replace(opened, image=replace(opened.image, segments=tuple(segments))))
+
+
+@bootable
+def test_a_module_that_is_refused_is_said(image, tmp_path, capsys):
+    """Probes are measured all the same, but not all that was asked for has been done."""
+    (other := tmp_path / "other.ko").write_bytes(b"junk")
+    assert main(["boot", str(image), "--probe", "bpf-fentry", "--module", str(other), "--csv"]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1].startswith("bpf-fentry,")
+    assert err.splitlines()[-1].startswith(f"tramplab: {image} refuses other.ko (ENOEXEC), so not all of this is measured.")
+
+
+@bootable
+def test_a_kernel_without_a_security_hook_loses_one_row(image, monkeypatch, capsys):
+    machine = machine_of(image)
+    for name in ("security_task_prctl", "__x64_sys_swapon"):
+        del machine.opened.image.symbols[name]
+    monkeypatch.setattr("tramplab.boot.command.machine_of", lambda _: machine)
+    assert main(["boot", str(image), "--probe", "bpf-fmodret,ops+10-elsewhere", "--json"]) == 0
+    absent, row = json.loads(capsys.readouterr().out)["probes"]
+    assert absent == {"probe": "bpf-fmodret", "absent": "security_task_prctl() cannot be traced in this kernel"}
+    assert row["added"] == saved.row(saved.read(PACKAGE), "ops+10-elsewhere")["added"]
+    del machine.opened.image.symbols[plan.LEAF]
+    assert main(["boot", str(image), "--probe", "ops"]) == 2
+    err = capsys.readouterr().err
+    assert f"has no patch site in {plan.LEAF}(), which getpid() calls" in err and "--function" not in err
+
+
+@bootable
+def test_the_module_of_an_older_kernel(image, monkeypatch):
+    """Up to v5.15 a direct call is registered by its address, and up to v5.10 the guard's flag means the opposite."""
+    opened = open_image(image)
+    assert "DIRECT_BY_ADDRESS" not in module.layout(opened) and "#define FLAGS_TURNED 0\n" in module.layout(opened)
+    old = replace(opened, version="5.10.0-32-amd64")
+    monkeypatch.setattr(type(old.types), "enumerator", lambda _, name: 16 if name == "FTRACE_OPS_FL_RECURSION_SAFE" else None)
+    header = module.layout(old)
+    assert "#define DIRECT_BY_ADDRESS 1\n" in header and f"#define FLAGS_TURNED {FL_RECURSION}\n" in header
+    assert set(module.handlers(old.isa, module.made(old))) == set(module.HANDLERS)
+
+
+@pytest.mark.parametrize("name", ["init", "plan", "tramplab.ko", "two words.ko", "-x.ko", "sys"])
+def test_a_module_cannot_take_the_place_of_a_file_of_ours(name, tmp_path, capsys):
+    (path := tmp_path / name).write_bytes(b"")
+    assert main(["boot", str(tmp_path / "nothing"), "--module", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert "cannot have this name in the boot" in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,7 +168,7 @@ def test_what_cannot_be_is_said_in_a_line(arguments, says, capsys, tmp_path):
 @bootable
 def test_an_elf_file_is_not_booted(image, capsys, monkeypatch, tmp_path):
     path = tmp_path / "vmlinux"
-    path.write_bytes(run._ELF + image.read_bytes()[4:])
+    path.write_bytes(unpack(image).data)
     machine = machine_of(image)
     monkeypatch.setattr("tramplab.boot.command.machine_of", lambda _: machine)
     assert main(["boot", str(path), "--trial", "guard-lost"]) == 2

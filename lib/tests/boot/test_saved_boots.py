@@ -42,6 +42,15 @@ def test_calls_without_a_probe_are_as_before(one):
     assert one["before"] == one["after"] and one["loop"] == 3
 
 
+def test_few_counts_depend_on_what_was_measured_before():
+    """Of probes after which nothing writes a record and no tracer of returns has a place, by no more than a hash or an address."""
+    frame = probe_costs.rows()
+    numbers = probe_costs.numbers(frame)
+    assert numbers["counts-same"] > 0.85 * numbers["counts"] and numbers["order-most-percent"] < 3
+    apart = frame[frame["probe"].isin(("ops", "ops:10", "direct", "kprobe", "kprobe-bpf", "kprobe-inside-optimised", "kretprobe"))]
+    assert len(apart) > 50 and (apart["added"].fillna(0) == apart["turned"].fillna(0)).all()
+
+
 def test_newest_kernels_have_at_least_45_kinds():
     frame = probe_costs.rows()
     assert min(frame[frame["release"] == "v7.2"].groupby("isa")["added"].count()) >= 45
@@ -69,6 +78,58 @@ def test_another_image_or_other_probes_are_refused(monkeypatch):
     one["loop"] = 3.1
     with pytest.raises(TramplabError, match="loop"):
         saved.read(package)
+
+
+def _set(*place):
+    """What puts something else at a place of a saved boot."""
+
+    def damage(one):
+        *way, last, value = place
+        for key in way:
+            one = one[key]
+        one[last] = value
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage, says",
+    [
+        (_set("trials", 0, "label", "plane"), "other readings of trials"),
+        (_set("trials", 0, "trial", "guard"), "other readings of trials"),
+        (lambda one: one["trials"].pop(3), "other readings of trials"),
+        (lambda one: one["trials"].append(one["trials"][0]), "other readings of trials"),
+        (_set("trials", 0, "read", []), "trials"),
+        (_set("trials", 0, "read", ["38"]), "guard-lost reads nothing like '38' under plain"),
+        (_set("trials", 0, "read", [[1, 2, 3]]), r"guard-lost reads nothing like \[1, 2, 3\] under plain"),
+        (_set("trials", 0, "read", [-1]), "trials"),
+        (_set("trials", 0, "read", [None]), "trials"),
+        (_set("probes", 0, "hits", {"modul": 1}), "hits"),
+        (_set("probes", 0, "hits", {"module": "1"}), "hits"),
+        (_set("probes", 0, "hits", {"module": -1}), "hits"),
+        (_set("probes", 0, "hits", []), "hits"),
+        (_set("probes", 0, "reversed", "37"), "reversed"),
+        (_set("probes", 0, "left", 50), "left"),
+    ],
+)
+def test_junk_in_a_saved_boot_is_one_sentence(damage, says, monkeypatch):
+    one = json.loads(json.dumps(EVERY[0]))
+    damage(one)
+    monkeypatch.setattr(saved.documents, "read", lambda name: one)
+    with pytest.raises(TramplabError, match=says) as raised:
+        saved.read(plain()[0])
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_orders_that_differ_in_more_than_counts_are_refused():
+    rows = [{"probe": "ops", "added": 37, "hits": {"module": 1}}, {"probe": "graph", "refused": "ENOENT", "step": "write"}]
+    others = [dict(row) for row in rows]
+    others[0]["added"] = 39
+    first, second = saved._both("debian", rows, others)
+    assert list(first.items())[:3] == [("probe", "ops"), ("added", 37), ("reversed", 39)] and second == rows[1]
+    for junk in ({"hits": {"module": 2}}, {"left": 50}, {"probe": "direct"}):
+        with pytest.raises(TramplabError, match="is not the same when the probes are measured in the reverse order"):
+            saved._both("debian", rows, [others[0] | junk, others[1]])
 
 
 def test_findings_that_a_boot_decides_say_what_it_did():

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import re
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..base.errors import TramplabError
 from ..vmlinux.results.result import machine_of
 from ..vmlinux.run.machine import RealMachine
-from . import probes, qemu, run, show, trials
+from . import plan, probes, qemu, run, show, trials
 from .counted import Booted
 
 _LONGEST = 24 * 3600.0
+#: What the folder of the booted process has, and what a word of its plan may be.
+_TAKEN = ("init", "plan", plan.MODULE, "proc", "dev", "sys")
+_NAMED = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
 def add(sub: argparse._SubParsersAction) -> None:
@@ -47,19 +54,39 @@ def boot(args: argparse.Namespace) -> int:
     wanted = [probes.get(name) for name in args.probe.split(",")] if args.probe else list(probes.PROBES.values())
     how = run.How(Path(args.image), args.append, args.seconds, _modules(args.module))
     machine = machine_of(how.image)
-    if trial:
-        readings = run.tried(machine, how, trial)
-        print(json.dumps(readings, indent=1) if args.json else show.trial_text(readings), end="")
-        return 0
-    _measure(machine, how, wanted, args)
+    with _unwound():
+        if trial:
+            readings = run.tried(machine, how, trial)
+            print(json.dumps(readings, indent=1) if args.json else show.trial_text(readings), end="")
+        else:
+            _measure(machine, how, wanted, args)
     return 0
+
+
+@contextlib.contextmanager
+def _unwound() -> Iterator[None]:
+    """For a `with`: what would end the process at once has it leave the block first, which ends QEMU and removes its files."""
+    usual = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in usual:
+        signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number in usual:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _measure(machine: RealMachine, how: run.How, wanted: list[probes.Probe], args: argparse.Namespace) -> None:
     booted: Booted | None = None
+    shown = 0
     try:
         for booted in run.measured(machine, how, wanted):
-            if booted.rows:
+            if len(booted.rows) > shown:
+                shown = len(booted.rows)
                 print(f"{len(booted.rows)} of {len(wanted)}: {booted.rows[-1].probe.name}", file=sys.stderr)
     finally:
         if booted is not None and booted.rows:
@@ -70,7 +97,16 @@ def _measure(machine: RealMachine, how: run.How, wanted: list[probes.Probe], arg
 
 
 def _modules(paths: list[str]) -> dict[str, bytes]:
-    try:
-        return {Path(path).name: Path(path).read_bytes() for path in paths}
-    except OSError as e:
-        raise TramplabError(f"{e.filename} cannot be read ({e.strerror}): give a kernel module's file.") from None
+    """The files of modules by name; all of these lie in one folder of the booted process, beside its own."""
+    out: dict[str, bytes] = {}
+    for path in map(Path, paths):
+        if path.name in _TAKEN or path.name in out or not _NAMED.fullmatch(path.name):
+            raise TramplabError(
+                f"--module {path} cannot have this name in the boot, where {', '.join(_TAKEN)} and the other modules are: "
+                f"copy it to a file of another name, of letters, digits and - _ . +."
+            )
+        try:
+            out[path.name] = path.read_bytes()
+        except OSError as e:
+            raise TramplabError(f"{path} cannot be read ({e.strerror}): give a kernel module's file.") from None
+    return out

@@ -3,22 +3,23 @@ often."""
 
 from __future__ import annotations
 
-import errno
 import re
 import statistics
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..base.errors import TramplabError
 from ..isa import Isa
-from . import module, plan
-from .probes import TRACING, Probe, get
+from . import module, plan, protocol
+from .probes import TRACING, Probe
+from .protocol import Line
 from .qemu import MACHINES
 
 #: Instructions of a turn of the loop that waits for the counter's next unit, see edge() in init/init.c.
 _TURN = {"x86_64": 0, "arm64": 4, "riscv64": 3}
-#: Error numbers that user space has no name for.
-_NAMES = {524: "ENOTSUPP"}
 _NEAR = 0.05  # instructions per call within which two blocks say the same
+_WORDS = 5  # of the kernel on a module that it refuses
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Row:
     refused: (error, step) of each step that the kernel refused while it was attached, and still: while it was removed.
     counted: what counts -> how much it counted in READ calls.
     handlers: instructions of a call in handlers of ours; None where others' handlers run.
+    again: the call when the probe has been removed.
+    absent: why it was not tried, "" where it was.
     """
 
     probe: Probe
@@ -44,6 +47,8 @@ class Row:
     still: list[tuple[str, str]] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
     handlers: int | None = None
+    again: Measured | None = None
+    absent: str = ""
 
     @property
     def hits(self) -> dict[str, float]:
@@ -54,7 +59,10 @@ class Row:
 @dataclass
 class Booted:
     """A boot as far as it came: the kernel's words on itself, the loop of three instructions, calls without a probe before and
-    after all probes, and a row for each probe."""
+    after all probes, and a row for each probe.
+
+    refused: (error, step) of each module that the kernel did not load. words: what it wrote on them.
+    """
 
     version: str = ""
     loop: float = 0.0
@@ -62,89 +70,131 @@ class Booted:
     after: dict[str, Measured] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
 
     def added(self, row: Row) -> float | None:
         """Instructions that a probe adds to a call; None where it could not be attached."""
-        if row.measured is None or row.refused:
+        if row.measured is None or row.refused or row.absent:
             return None
         return row.measured.instructions - self.before[row.probe.on].instructions
 
+    def left(self, row: Row) -> float:
+        """Instructions that a call executes more when the probe has been removed than before the first one."""
+        return row.again.instructions - self.before[row.probe.on].instructions if row.again else 0.0
 
-def measured(isa: Isa, line: str, calls: int) -> Measured:
+
+def measured(isa: Isa, line: Line, calls: int) -> Measured:
     """A line "counted ...", for so many calls in a block and twice as many in the next.
 
     >>> from ..isa import get
-    >>> measured(get("x86_64"), "counted bc3 0 177b 0", 1000)
+    >>> measured(get("x86_64"), protocol.line("counted bc3 0 177b 0"), 1000)
     Measured(instructions=3.0, same=1)
     """
-    numbers = [int(word, 16) for word in line.split()[1:]]
     unit, turn = MACHINES[isa.name].nanoseconds, _TURN[isa.name]
-    taken = [units * unit - turns * turn for units, turns in zip(numbers[::2], numbers[1::2], strict=True)]
+    taken = [units * unit - turns * turn for units, turns in zip(line.numbers[::2], line.numbers[1::2], strict=True)]
     each = [(twice - once) / calls for once, twice in zip(taken[::2], taken[1::2], strict=True)]
     middle = statistics.median(each)
     return Measured(round(middle, 2), sum(abs(one - middle) < _NEAR for one in each))
 
 
-def read(isa: Isa, lines: Iterable[str], handlers: dict[str, int]) -> Iterator[Booted]:
+def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequence[Row]) -> Iterator[Booted]:
     """The boot whenever it has come a step further: after each probe, and at the end. handlers: instructions of the module's, by
-    name. Raises what the lines raise, when what came before has been given."""
-    booted, state, call, code = Booted(), "", "", 0
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        if word == "probe":
-            booted.rows.append(Row(get(rest)))
-            code = 0
-        if word in ("version", "loop", "before", "after", "probe", "attached", "read", "called", "removed"):
-            if state == "removed":
-                yield booted
-            state, call = word, rest
+    name. rows: those of the plan, which are filled in, and of absent probes. Raises what the lines raise, when what came before has
+    been given, and TramplabError where a line is damaged or lacks."""
+    booted, state, call = Booted(), "", ""
+    left, known = deque(rows), dict(handlers)
+    for text in lines:
+        line = protocol.line(text)
         row = booted.rows[-1] if booted.rows else None
-        if word == "refused":
-            number, _, step = rest.partition(" ")
-            said = error(int(number, 16)), step
-            where = booted.refused if row is None or state == "after" else row.still if state == "removed" else row.refused
-            where.append(said)
-        elif word == "code":
-            code = module.straight(isa, bytes.fromhex(rest.split()[1]))
-        elif word == "counted":
+        if line.word in _STATES:
+            state, call = line.word, line.rest
+            if state == "probe":
+                booted.rows += _absent(left)
+                if not left or left[0].probe.name != call or left[0].probe.on not in booted.before:
+                    raise protocol.damaged(text)
+                booted.rows.append(row := left.popleft())
+                row.absent = _without_module(row.probe, booted)
+                known.pop("program", None)
+            elif call not in (plan.FUNCTIONS if state in ("before", "after") else ("",)):
+                raise protocol.damaged(text)
+        elif line.word == "refused":
+            where = booted.refused if row is None else row.refused if state in _ATTACHED else row.still
+            where.append(line.refusal)
+        elif line.word == "code":
+            known |= _program(isa, text, line)
+        elif line.word == "counted":
+            if len(line.numbers) != 4 * plan.BLOCKS:
+                raise protocol.damaged(text)
             if state == "loop":
                 booted.loop = measured(isa, line, 10 * plan.CALLS).instructions
             elif state in ("before", "after"):
                 (booted.before if state == "before" else booted.after)[call] = measured(isa, line, plan.CALLS)
+            elif row and state == "again":
+                row.again = measured(isa, line, plan.CALLS)
+                yield booted
             elif row:
                 row.measured = measured(isa, line, plan.CALLS)
-                row.handlers = _instructions(row.probe, {**handlers, "program": code})
-        elif state == "version" and word == "|":
-            booted.version = rest
-        elif row and state in ("read", "called") and word in ("|", "hits"):
-            _count(row, state, word, rest)
+                row.handlers = _instructions(row.probe, known)
+        elif state == "version" and line.word == "|":
+            booted.version = line.rest
+        elif state == "modules" and text and len(booted.words) < _WORDS:
+            booted.words.append(text)
+        elif row and state in ("read", "called") and line.word in ("|", "hits"):
+            _count(row, state, line)
+    booted.rows += _absent(left)
+    lacking = [row.probe.name for row in (*booted.rows, *left) if not (row.absent or (row.measured and row.again))]
+    if lacking:
+        raise protocol.lacks("the count of " + (f"{lacking[0]} and {len(lacking) - 1} more" if lacking[1:] else lacking[0]))
+    if not (booted.version and booted.loop and booted.before.keys() == booted.after.keys() != set()):
+        raise protocol.lacks("the count of a call without a probe")
     yield booted
 
 
-def error(number: int) -> str:
-    """The name of an error number."""
-    return errno.errorcode.get(number) or _NAMES.get(number, str(number))
+#: What the plan has the process say before what follows: of a probe until it is removed, and else.
+_ATTACHED = ("probe", "attached", "read", "called")
+_STATES = ("version", "modules", "measured", "loop", "before", "after", *_ATTACHED, "removed", "again")
 
 
-def _instructions(probe: Probe, handlers: dict[str, int]) -> int | None:
+def _without_module(probe: Probe, booted: Booted) -> str:
+    refused = any(step.endswith(plan.MODULE) for _, step in booted.refused)
+    return "the kernel refused our module" if refused and any(part.hits == "module" for part in probe.parts) else ""
+
+
+def _absent(left: deque[Row]) -> list[Row]:
+    """The absent ones that come next."""
+    out = []
+    while left and left[0].absent:
+        out.append(left.popleft())
+    return out
+
+
+def _program(isa: Isa, text: str, line: Line) -> dict[str, int]:
+    """The instructions of a BPF program, by the name of its handler; nothing where it has no machine code."""
+    try:
+        return {"program": module.straight(isa, bytes.fromhex(line.rest.split()[1]))} if " " in line.rest else {}
+    except TramplabError:
+        raise protocol.damaged(text) from None
+
+
+def _instructions(probe: Probe, handlers: Mapping[str, int]) -> int | None:
     """Of one call in the handlers of ours."""
     if not all(part.handlers or not part.each for part in probe.parts) or any(p.hits.startswith(TRACING) for p in probe.parts):
         return None
-    return sum(handlers.get(name, 0) for part in probe.parts for name in part.handlers)
+    names = [name for part in probe.parts for name in part.handlers]
+    return sum(handlers[name] for name in names) if all(name in handlers for name in names) else None
 
 
-def _count(row: Row, state: str, word: str, rest: str) -> None:
-    """Take what a counter says into the row: before the calls with a minus, behind them with a plus."""
+def _count(row: Row, state: str, line: Line) -> None:
+    """Take what a counter says into the row: before the calls with a minus, after them with a plus."""
     sign = 1 if state == "called" else -1
     kinds = {part.hits for part in row.probe.parts}
-    if word == "hits":
-        programs, events = (int(n, 16) for n in rest.split())
-        found = {"programs": programs, "event": events}
-    elif found_stat := re.match(r"(entries|overrun): (\d+)", rest):
+    if line.word == "hits":
+        found = dict(zip(("programs", "event"), line.numbers, strict=True))
+    elif found_stat := re.match(r"(entries|overrun): (\d{1,18})", line.rest):
         # of several buffers the lines follow each other; each has both
         found = {"records": int(found_stat[2])}
-    elif re.fullmatch(r"[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ ?", rest):
-        found = {"module": int(rest.split(maxsplit=1)[0], 16)}
+    elif re.fullmatch(module.COUNTERS, line.rest):
+        found = {"module": line.numbers[0]}
     else:
         return
     for kind, number in found.items():

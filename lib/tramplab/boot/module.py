@@ -4,16 +4,20 @@ headers: layouts are of the image's types, and which functions there are its sym
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ..base.errors import TramplabError
 from ..build import toolchain
 from ..build.symbols import FUNCTION, symbols
 from ..emulate import decode
 from ..isa import Isa
 from ..vmlinux.open.image import Opened
+from ..vmlinux.run.layout import turned
+from .plan import LEAF
 
 SOURCE = Path(__file__).resolve().parent / "ko" / "hooks.c"
 #: Prefix of the names in layout.h -> the struct, and its members that the module sets or reads.
@@ -26,8 +30,19 @@ _STRUCTS = {
 _FPROBE = {"FPROBE": ("fprobe", {"ENTRY": "entry_handler", "EXIT": "exit_handler", "DATA": "entry_data_size", "MISSED": "nmissed"})}
 #: The module's handlers that probes are measured with.
 HANDLERS = ("callback", "trampoline", "fprobe_entry", "fprobe_exit", "kprobe_handler", "kretprobe_handler")
-#: Up to v6.2 the functions of this name take an address, and those of the other one ops.
-_DIRECT = ("register_ftrace_direct_multi", "register_ftrace_direct")
+#: What the module's parameter reads as: calls of handlers, calls that fprobes say they missed, and returns with a code segment that
+#: is not 0.
+COUNTERS = "[0-9a-f]{1,16} [0-9a-f]{1,16} [0-9a-f]{1,16} ?"
+#: Up to v6.2 the functions of the first name take ops and those of the second an address; up to v5.15 there are only the latter.
+_DIRECT_MULTI, _DIRECT = "register_ftrace_direct_multi", "register_ftrace_direct"
+_BY_OPS = (6, 3)
+#: Since then an fprobe's handlers are passed a struct ftrace_regs.
+_FPROBE_BY_REGS = (6, 14)
+#: Every kernel with CFI has it (kernel/cfi.c).
+_CFI = "report_cfi_failure"
+_MOV_EAX, _FARTHEST = b"\xb8", 64
+#: What a kernel's release and the words after it are made of (include/linux/vermagic.h).
+_VERMAGIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:+~_@=/-]{0,255}")
 
 
 def layout(opened: Opened) -> str:
@@ -37,28 +52,53 @@ def layout(opened: Opened) -> str:
         of = opened.struct(struct)
         names[f"{prefix}_SIZE"] = of.size
         names |= {f"{prefix}_{name}": of.fields[member].offset for name, member in members.items()}
+    names["FPROBE_REGS"] = "ftrace_regs" if _numbers(opened) >= _FPROBE_BY_REGS else "pt_regs"
+    names["FLAGS_TURNED"] = turned(opened.types)
     if opened.isa.name == "x86_64":
         names["REGS_CS"] = opened.struct("pt_regs").fields["cs"].offset
-    direct = next(filter(opened.has, _DIRECT), None)
+    direct = next(filter(opened.has, (_DIRECT_MULTI, _DIRECT)), None)
     if direct:
         remove = opened.prototype(f"un{direct}")
-        names |= {"DIRECT": 1, "REGISTER_DIRECT": direct, "UNREGISTER_DIRECT": f"un{direct}"}
+        names |= {"REGISTER_DIRECT": direct, "UNREGISTER_DIRECT": f"un{direct}"}
         names |= {"UNREGISTER_TAKES": len(remove.parameters) if remove else 2}
+        names |= {"DIRECT_BY_ADDRESS": 1} if direct == _DIRECT and _numbers(opened) < _BY_OPS else {}
     if opened.has("vermagic"):
-        names["VERMAGIC"] = f'"{_text(opened, "vermagic")}"'
+        names["VERMAGIC"] = f'"{_vermagic(opened)}"'
     return "".join(f"#define {name} {value}\n" for name, value in names.items())
 
 
-def _text(opened: Opened, symbol: str) -> str:
-    """The text that a symbol names."""
-    at = opened.address(symbol)
-    segment = next(s for s in opened.image.segments if s.address <= at < s.address + s.size)
-    return bytes(segment.data[at - segment.address :]).partition(b"\0")[0].decode("latin-1")
+def _numbers(opened: Opened) -> tuple[int, ...]:
+    return tuple(int(number) for number in opened.release[1:].split("."))
+
+
+def _vermagic(opened: Opened) -> str:
+    """The words by which a kernel knows its modules. Raises TramplabError for what can be none: they go into C."""
+    text = _bytes(opened, opened.address("vermagic"), 512).partition(b"\0")[0].decode("latin-1")
+    if not _VERMAGIC.fullmatch(text):
+        raise TramplabError(f"{opened.payload.path} has a vermagic that no kernel has, {text[:80]!r}: get the whole file again.")
+    return text
+
+
+def _bytes(opened: Opened, address: int, size: int) -> bytes:
+    """So many of an image, fewer at the end of a segment."""
+    segment = next((s for s in opened.image.segments if s.address <= address < s.address + s.size), None)
+    return bytes(segment.data[address - segment.address :][:size]) if segment else b""
 
 
 def made(opened: Opened) -> bytes:
-    """The module's file."""
-    return toolchain.module(opened.isa, SOURCE, layout(opened))
+    """The module's file. A kernel with CFI looks for the hash of a function's type before the function."""
+    flags = ("-fsanitize=kcfi", *_padded(opened)) if opened.has(_CFI) else ()
+    return toolchain.module(opened.isa, SOURCE, layout(opened), flags)
+
+
+def _padded(opened: Opened) -> tuple[str, ...]:
+    """What leaves as much room between the hash and the function as the kernel has: on x86-64 some have room for more there, after
+    a MOV to EAX whose operand the hash is (arch/x86/Kconfig, FUNCTION_PADDING_CFI)."""
+    if opened.isa.name != "x86_64":
+        return ()
+    before = _bytes(opened, opened.address(LEAF) - _FARTHEST, _FARTHEST)
+    padding = _FARTHEST - len(_MOV_EAX) - 4 - before.rfind(_MOV_EAX)
+    return (f"-fpatchable-function-entry={padding},{padding}",)
 
 
 def handlers(isa: Isa, file: bytes) -> dict[str, int]:

@@ -21,7 +21,9 @@ BPF_TRACING, _BPF_KPROBE = 26, 2  # include/uapi/linux/bpf.h: program types
 ATTACH = {"fentry": 24, "fexit": 25, "fmod_ret": 26, "fsession": 58, "multi": 42, "session": 56}
 PERF_TRACEPOINT = 2
 _KPROBE_PMU = "/sys/bus/event_source/devices/kprobe/type"
-_ELSEWHERE = 10
+NUMBER_ELSEWHERE = 10
+#: Which handlers an fprobe has, see ko/hooks.c.
+RETURN, ENTRY = 1, 8
 
 
 def code(*instructions: tuple[int, int, int, int]) -> str:
@@ -35,8 +37,12 @@ NUMBER = ((0x18, 0x21, 0, 0), (0, 0, 0, 0))
 END = ((0xB7, 0, 0, 0), (0x95, 0, 0, 0))
 #: r2 = *r1; r2 += 1; *r1 = r2
 COUNTING = code(*NUMBER, (0x79, 0x12, 0, 0), (0x07, 2, 0, 1), (0x7B, 0x21, 0, 0), *END)
-#: Bodies of system calls that no step makes.
-ELSEWHERE = ("sethostname", "setdomainname", "swapon", "swapoff", "reboot", "quotactl", "acct", "syslog", "personality", "sysinfo")
+#: Bodies of system calls that no step makes; a small kernel lacks some of the first ten.
+ELSEWHERE = (
+    *("sethostname", "setdomainname", "swapon", "swapoff", "reboot", "quotactl", "acct", "syslog", "personality", "sysinfo"),
+    *("umask", "times", "getrusage", "setpriority", "getpriority", "setpgid", "setsid", "sched_setparam", "sched_rr_get_interval"),
+    *("symlinkat", "linkat", "mknodat", "fchownat", "fallocate"),
+)
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,9 @@ def _direct(index: int = 0) -> Part:
     return _module(f"d {index:x} {{site}}", f"D {index:x}", ("trampoline",))
 
 
-def _fprobe(index: int = 0, at_return: bool = False) -> Part:
-    handlers = ("fprobe_entry", "fprobe_exit") if at_return else ("fprobe_entry",)
-    return _module(f"f {index:x} {{entry}} {int(at_return)}", f"F {index:x}", handlers)
+def _fprobe(index: int = 0, flags: int = ENTRY) -> Part:
+    handlers = (name for flag, name in ((ENTRY, "fprobe_entry"), (RETURN, "fprobe_exit")) if flags & flag)
+    return _module(f"f {index:x} {{entry}} {flags:x}", f"F {index:x}", tuple(handlers))
 
 
 def _kprobe(index: int = 0, offset: str = "0") -> Part:
@@ -110,9 +116,7 @@ def _instance(name: str) -> Part:
 def _thresholded() -> Part:
     """The graph tracer with a threshold that no call reaches."""
     of = _traced("function_graph", 0)
-    return Part(
-        (f"write {TRACING}/tracing_thresh 1000000", *of.on), (*of.off, f"write {TRACING}/tracing_thresh 0"), TRACING, 0
-    )
+    return Part((f"write {TRACING}/tracing_thresh 1000000", *of.on), (*of.off, f"write {TRACING}/tracing_thresh 0"), TRACING, 0)
 
 
 def event(definition: str, index: int = 0) -> Part:
@@ -167,19 +171,26 @@ _STACK = Part(
     TRACING,
     0,
 )
-_OPTIMISE = "/proc/sys/debug/kprobes-optimization"
+OPTIMISE = "/proc/sys/debug/kprobes-optimization"
+_UNTIL_OPTIMISED = "sleep 7d0"
 
 
 def _inside() -> Part:
     """A kprobe behind the site that stays a breakpoint."""
     of = _kprobe(offset="{inside}")
-    return Part((f"try write {_OPTIMISE} 0", *of.on), (*of.off, f"try write {_OPTIMISE} 1"), of.hits, of.each, of.handlers)
+    return Part((f"try write {OPTIMISE} 0", *of.on), (*of.off, f"try write {OPTIMISE} 1"), of.hits, of.each, of.handlers)
 
 
 def _optimised() -> Part:
     """The jump is written some time after the probe is registered."""
     of = _kprobe(offset="{inside}")
-    return Part((f"write {_OPTIMISE} 1", *of.on, "sleep 7d0"), of.off, of.hits, of.each, of.handlers)
+    return Part((f"write {OPTIMISE} 1", *of.on, _UNTIL_OPTIMISED), of.off, of.hits, of.each, of.handlers)
+
+
+def _event_inside() -> Part:
+    """An event behind the site, which becomes a jump where the kernel can make it one."""
+    of = event("p {name}+0x{inside}")
+    return Part((*of.on, _UNTIL_OPTIMISED), of.off, of.hits)
 
 
 def _repeated(name: str, says: str, parts: Sequence[Part], of: int) -> Probe:
@@ -197,7 +208,8 @@ def _probes() -> list[Probe]:
         "bpf-fexit": ("a BPF fexit program", _bpf("fexit")),
         "bpf-fsession": ("a BPF fsession program", _bpf("fsession", 2)),
         "fprobe": ("a module's fprobe with a handler at the entry", _fprobe()),
-        "fprobe-exit": ("a module's fprobe with handlers at entry and return", _fprobe(at_return=True)),
+        "fprobe-exit": ("a module's fprobe with a handler at the return", _fprobe(flags=RETURN)),
+        "fprobe-both": ("a module's fprobe with handlers at entry and return", _fprobe(flags=ENTRY | RETURN)),
         "kprobe-multi": ("a BPF program on kprobe.multi", multi(False)),
         "kretprobe-multi": ("a BPF program on kretprobe.multi", multi(True)),
         "kprobe-session": ("a BPF program on kprobe.session", _SESSION),
@@ -216,7 +228,7 @@ def _probes() -> list[Probe]:
         "graph": ("the function graph tracer", _traced("function_graph", 2)),
         "graph-threshold": ("the same with a threshold that no call reaches", _thresholded()),
         "kprobe-event": ("a kprobe event of tracefs", event("p {name}")),
-        "kprobe-event-inside": ("a kprobe event behind the patch site", event("p {name}+0x{inside}")),
+        "kprobe-event-inside": ("a kprobe event behind the patch site", _event_inside()),
         "kretprobe-event": ("a kretprobe event of tracefs", event("r {name}")),
         "fprobe-event": ("an fprobe event of tracefs", event("f {name}")),
         "fprobe-event-exit": ("an fprobe event at the return", event("f {name}%return")),
@@ -226,7 +238,7 @@ def _probes() -> list[Probe]:
     several = {
         "ops": ("a module's ops", [_ops(i) for i in range(10)]),
         "fprobe": ("a module's fprobe at the entry", [_fprobe(i) for i in range(10)]),
-        "fprobe-exit": ("a module's fprobe at entry and return", [_fprobe(i, at_return=True) for i in range(10)]),
+        "fprobe-exit": ("a module's fprobe at the return", [_fprobe(i, RETURN) for i in range(10)]),
         "kprobe": ("a module's kprobe at the entry", [_kprobe(i) for i in range(10)]),
         "kretprobe": ("a module's kretprobe", [_kretprobe(i) for i in range(10)]),
         "bpf-fentry": ("a BPF fentry program", 10 * [_bpf("fentry")]),
@@ -238,17 +250,17 @@ def _probes() -> list[Probe]:
     mixed = {
         "function+instance": (_traced("function", 1), _instance("tramplab")),
         "ops+function": (_ops(), _traced("function", 1)),
-        "ops+10-elsewhere": (_ops(), *(_elsewhere(i) for i in range(_ELSEWHERE))),
-        "ops:2+10-elsewhere": (_ops(), _ops(11), *(_elsewhere(i) for i in range(_ELSEWHERE))),
+        "ops+10-elsewhere": (_ops(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
+        "ops:2+10-elsewhere": (_ops(), _ops(11), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
         "direct+ops": (_ops(1), _direct()),
-        "direct+10-elsewhere": (_direct(), *(_elsewhere(i) for i in range(_ELSEWHERE))),
+        "direct+10-elsewhere": (_direct(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
         "bpf-fentry+ops": (_ops(), _bpf("fentry")),
         "bpf-fexit+ops": (_ops(), _bpf("fexit")),
         "bpf-fentry+kprobe": (_kprobe(), _bpf("fentry")),
         "fprobe+ops": (_ops(), _fprobe()),
-        "fprobe-exit+graph": (_traced("function_graph", 2), _fprobe(at_return=True)),
+        "fprobe-exit+graph": (_traced("function_graph", 2), _fprobe(flags=RETURN)),
         "kprobe+ops": (_ops(), _kprobe()),
-        "kretprobe+fprobe-exit": (_kretprobe(), _fprobe(at_return=True)),
+        "kretprobe+fprobe-exit": (_kretprobe(), _fprobe(flags=RETURN)),
         "kretprobe+graph": (_traced("function_graph", 2), _kretprobe()),
         "kprobe-multi+ops": (_ops(), multi(False)),
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ..base.errors import TramplabError
 from ..base.paths import temporary
@@ -24,7 +26,13 @@ _COMMAND_LINE = "nokaslr mitigations=off randomize_kstack_offset=off panic=-1 qu
 #: is random are the same each time.
 _DETERMINED = "-smp 1 -icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
 _ALWAYS = f"{_DETERMINED} -m 1024 -nographic -no-reboot -nodefaults -serial stdio"
-_SAID = 5  # lines of the console that are quoted where a boot fails
+_SAID, _REASONS = 5, 2  # lines of the console that are quoted where a boot fails: the last ones, and first those with a reason
+#: What a kernel calls the reason of its end; the registers and the trace that follow are longer than what is quoted.
+_REASON = re.compile(r"Kernel panic|Oops|BUG:|Unable to handle|CFI failure")
+_LONGEST = 1 << 16  # bytes of a line; those of ours have a few thousand
+_QUOTED = 200  # characters of a line that is quoted
+#: What helps where the kernel's own messages are in the way.
+FEWER = "boot it with fewer messages, --append loglevel=0"
 _FILE, _FOLDER, _DEVICE = 0o100755, 0o040755, 0o020600
 
 
@@ -81,39 +89,82 @@ def options(isa: Isa) -> str:
     return f"{MACHINES[isa.name].options} {_ALWAYS}"
 
 
-def lines(isa: Isa, image: Path, files: Mapping[str, bytes], append: str = "", seconds: float = SECONDS) -> Iterator[str]:
-    """Boot an image with these files beside the process, of which "plan" is what it does (see init/init.c); the lines that it
-    writes, as they come. Raises TramplabError where QEMU is not there, and where the boot has not come to its end after these
-    seconds or ends before; the lines up to then have been given."""
+def lines(
+    isa: Isa, name: str, image: bytes, files: Mapping[str, bytes], append: str = "", seconds: float = SECONDS
+) -> Generator[str]:
+    """Boot an image, of this name in errors, with these files beside the process, of which "plan" is what it does (see
+    init/init.c); the lines that it writes, as they come. QEMU ends with the generator, and with this process. Raises TramplabError
+    where QEMU is not there, where the boot has not come to its end after these seconds or ends before, and for a line without an
+    end; the lines up to then have been given."""
     program = _there(isa)
     init = toolchain.program(isa.in_user_space, INIT, _BASE)
     with temporary("tramplab-boot-") as folder:
+        (folder / "image").write_bytes(image)
         (folder / "initramfs").write_bytes(archive({"init": init.read_bytes(), **files}))
-        command = [program, *options(isa).split(), "-kernel", str(image), "-initrd", str(folder / "initramfs")]
+        command = [
+            *_ending_with_us(),
+            program,
+            *options(isa).split(),
+            "-kernel",
+            str(folder / "image"),
+            "-initrd",
+            str(folder / "initramfs"),
+        ]
         command += ["-append", command_line(isa, append)]
+        console = _Console(name)
         with (folder / "stderr").open("w+b") as complaints:
-            said: deque[str] = deque(maxlen=_SAID)
-            began = ended = late = False
             with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints) as running:
                 timer = threading.Timer(seconds, running.kill)
                 timer.start()
                 try:
                     assert running.stdout is not None
-                    for raw in running.stdout:
-                        line = raw.decode("latin-1").strip()
-                        said += [line] if line else []
-                        began, ended = began or line == "begin", ended or line == "end"
-                        if began and not ended:
-                            yield line
+                    yield from console.lines(running.stdout)
                     late = not timer.is_alive()
                 finally:
                     timer.cancel()
                     running.kill()
             complaints.seek(0)
-            said += [line for line in complaints.read().decode("latin-1").splitlines() if line][:1]
-        if not ended:
+            complained = [line for line in complaints.read(_LONGEST).decode("latin-1").splitlines() if line][:1]
+        if not console.ended:
             how = f"has not come to its end in {seconds:.0f} seconds" if late else "does not boot to its end"
-            raise TramplabError(f"{image} {how} under {program}; the last that it says is: {' / '.join(said) or 'nothing'}")
+            said = " / ".join(map(quotable, dict.fromkeys((*console.reasons, *console.said, *complained)))) or "nothing"
+            raise TramplabError(f"{name} {how} under {program}; the last that it says is: {said}")
+
+
+class _Console:
+    """What a kernel of this name writes: the last lines, the first ones with a reason, and whether our process came to its end."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.said, self.reasons = deque[str](maxlen=_SAID), list[str]()
+        self.ended = False
+
+    def lines(self, stream: IO[bytes]) -> Iterator[str]:
+        """The lines of our process, between its first and its last."""
+        began = False
+        while raw := stream.readline(_LONGEST + 1):
+            if len(raw) > _LONGEST:
+                raise TramplabError(f"{self.name} writes a line of more than {_LONGEST} bytes to its console: {FEWER}.")
+            line = raw.decode("latin-1").strip()
+            self.said += [line] if line else []
+            if (reason := _REASON.search(line)) and len(self.reasons) < _REASONS:
+                self.reasons.append(line[reason.start() :])
+            if began and line == "end":
+                self.ended = True
+                return
+            if began:
+                yield line
+            began = began or line == "begin"
+
+
+def quotable(line: str) -> str:
+    """A line of a console as an error quotes it: not all of a long one, and no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in line[:_QUOTED])
+
+
+def _ending_with_us() -> list[str]:
+    """What has the kernel end a program when this process is gone, even by SIGKILL; nothing where util-linux is not there."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
 def _there(isa: Isa) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import TramplabError
+from ..vmlinux.open.unpacking.payload import bootable
 from ..vmlinux.run.machine import RealMachine
 from . import counted, module, plan, qemu, trials
-from .counted import Booted
+from . import readings as read_back
+from .counted import Booted, Row
 from .probes import Probe
 from .trials import Trial
 
 PANIC = "Kernel panic"
-#: What QEMU boots nothing from.
-_ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -31,29 +32,35 @@ class How:
 
 
 def measured(machine: RealMachine, how: How, probes: Sequence[Probe]) -> Iterator[Booted]:
-    """The boot whenever it has come a step further. Raises TramplabError for a boot that does not come to its end, when what came
-    before has been given."""
+    """The boot whenever it has come a step further: after each probe, and at the end. Raises TramplabError for a boot that does not
+    come to its end, and one that loads no module, when what came before has been given."""
+    rows = [Row(probe, absent=plan.absent(machine, probe)) for probe in probes]
+    there = [row.probe for row in rows if not row.absent]
     module_ = module.made(machine.opened)
-    lines = _lines(machine, how, plan.plan(machine, probes, tuple(how.modules or ())), module_)
-    return counted.read(machine.isa, lines, module.handlers(machine.isa, module_))
+    booted = None
+    with closing(_lines(machine, how, plan.plan(machine, there, tuple(how.modules or ())), module_)) as lines:
+        for booted in counted.read(machine.isa, lines, module.handlers(machine.isa, module_), rows):
+            yield booted
+    if booted is not None and booted.refused:
+        error, step = booted.refused[0]
+        words = f" It says: {' / '.join(map(qemu.quotable, booted.words))}" if booted.words else ""
+        raise TramplabError(f"{how.image} refuses {step.removeprefix('module ')} ({error}), so not all of this is measured.{words}")
 
 
 def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Any]]:
     """What a trial reads, each with its label; a panic is the last. Raises TramplabError for a boot that ends otherwise."""
     readings: list[tuple[str, Any]] = []
     text = trials.steps(machine, trial, tuple(how.modules or ()))
-    try:
-        for reading in trials.read(machine.isa, _lines(machine, how, text, module.made(machine.opened))):
-            readings.append(reading)
-    except TramplabError:
-        if not (readings and str(readings[-1][1]).startswith(PANIC)):
-            raise
+    with closing(_lines(machine, how, text, module.made(machine.opened))) as lines:
+        try:
+            for reading in read_back.read(machine.isa, lines, trial):
+                readings.append(reading)
+        except TramplabError:
+            if not (readings and str(readings[-1][1]).startswith(PANIC)):
+                raise
     return readings
 
 
-def _lines(machine: RealMachine, how: How, text: str, module_: bytes) -> Iterator[str]:
-    with how.image.open("rb") as f:
-        if f.read(len(_ELF)) == _ELF:
-            raise TramplabError(f"{how.image} is an ELF file, which QEMU does not boot: give the bzImage or Image of its build.")
+def _lines(machine: RealMachine, how: How, text: str, module_: bytes) -> Generator[str]:
     files = {"plan": text.encode(), plan.MODULE: module_, **(how.modules or {})}
-    return qemu.lines(machine.isa, how.image, files, how.append, how.seconds)
+    return qemu.lines(machine.isa, str(how.image), bootable(how.image), files, how.append, how.seconds)

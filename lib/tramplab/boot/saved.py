@@ -4,13 +4,14 @@ studies and tests. `python -m tramplab.boot` makes them again."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
 from ..base import documents
-from ..base.entries import Entry, IsaName, Natural, Release, Sha256, checked
+from ..base.entries import Entry, IsaName, Natural, Release, Sha256, Text, checked
 from ..base.errors import TramplabError
 from ..base.paths import data_file, temporary
 from ..vmlinux.debian.fetch import content
@@ -20,7 +21,8 @@ from ..vmlinux.results.result import added, machine_of
 from ..vmlinux.run import measure
 from ..vmlinux.run.machine import RealMachine
 from . import plan, qemu, run, show
-from .probes import PROBES
+from . import readings as read_back
+from .probes import PROBES, Probe
 from .trials import TRIALS
 
 Number = Annotated[float, Meta(ge=0)] | Natural
@@ -40,23 +42,28 @@ class _Kernel(Entry, frozen=True):
     command_line: str
 
 
+Kind = Literal["module", "programs", "event", "records"]
+
+
 class _Probe(Entry, frozen=True):
-    """A probe's row: the error and the step that the kernel refused, or what it adds to a call, and who counted how often."""
+    """A probe's row: the error and the step that the kernel refused, or what it adds to a call, and who counted how often.
+    reversed: what it adds when the probes are measured in the reverse order, where that is another number."""
 
     probe: str
     refused: str = ""
     step: str = ""
     added: Number = 0
+    reversed: Number | None = None
     alike: Annotated[int, Meta(ge=0, le=plan.BLOCKS)] = 0
     handlers: Natural | None = None
-    hits: dict[str, Number] = field(default_factory=dict)
-    expected: dict[str, Natural] = field(default_factory=dict)
+    hits: dict[Kind, Number] = field(default_factory=dict)
+    expected: dict[Kind, Natural] = field(default_factory=dict)
 
 
 class _Trial(Entry, frozen=True):
     trial: str
     label: str
-    read: list[Any]
+    read: Annotated[list[Number | Text | list[Natural | Text]], Meta(min_length=1)]
 
 
 class _File(Entry, frozen=True):
@@ -91,7 +98,21 @@ def read(package: Package) -> dict[str, Any]:
         raise TramplabError(f"{name} has other probes than there are: run `make booted`.")
     if found["before"] != found["after"]:
         raise TramplabError(f"{name}: a call without a probe executes another number after all of them: run `make booted`.")
+    _readings_checked(name, found["trials"], TRIALS)
     return found
+
+
+def _readings_checked(name: str, found: list[dict[str, Any]], of: Iterable[str]) -> None:
+    """Raises TramplabError where trials of these names have other labels than they read, or readings of another kind."""
+    kinds = {(trial, label): kind for trial in of for label, kind in read_back.kinds(TRIALS[trial]).items()}
+    if [(row["trial"], row["label"]) for row in found] != list(kinds):
+        raise TramplabError(f"{name} has other readings of trials than there are: run `make booted`.")
+    for row in found:
+        for reading in row["read"]:
+            if not kinds[row["trial"], row["label"]] & read_back.kind(reading):
+                raise TramplabError(
+                    f"{name}: {row['trial']} reads nothing like {reading!r} under {row['label']}: run `make booted`."
+                )
 
 
 class _Built(Entry, frozen=True):
@@ -105,6 +126,9 @@ class _Built(Entry, frozen=True):
     readings: Annotated[tuple[_Trial, ...], Meta(min_length=1)]
 
 
+_GUARD = "guard-lost"
+
+
 class _BuiltFile(Entry, frozen=True):
     kernels: Annotated[tuple[_Built, ...], Meta(min_length=2)]
 
@@ -116,6 +140,8 @@ def guard_fix() -> tuple[dict[str, Any], ...]:
     name = "booted/guard-fix.json"
     found = documents.read(name)
     checked(name, found, _BuiltFile)
+    for kernel in found["kernels"]:
+        _readings_checked(name, kernel["readings"], [_GUARD])
     return tuple({**kernel, "trials": kernel["readings"]} for kernel in found["kernels"])
 
 
@@ -130,20 +156,39 @@ def readings(found: dict[str, Any], trial: str, label: str) -> list[Any]:
 
 
 def make(package: Package) -> dict[str, Any]:
-    """Boot an image that has been fetched, once for all probes and once for each trial; raises TramplabError if it has not."""
+    """Boot an image that has been fetched, twice for all probes, the second time in the reverse order, and once for each trial;
+    raises TramplabError if it has not, and where the orders differ in more than counts."""
     with temporary("tramplab-booted-") as folder:
         image = folder / Path(package.path).name
         image.write_bytes(content(package))
         machine = machine_of(image)
         how = run.How(image)
-        *_, booted = run.measured(machine, how, list(PROBES.values()))
+        measured, turned = (_measured(machine, how, probes) for probes in (list(PROBES.values()), list(PROBES.values())[::-1]))
+        rows = _both(package.name, measured.pop("probes"), turned.pop("probes")[::-1])
+        if any(measured[name] != turned[name] for name in turned):
+            raise TramplabError(f"{package.name} counts calls without a probe otherwise when it is booted again.")
         tried = [of for trial in TRIALS.values() for of in _labelled(trial.name, run.tried(machine, how, trial))]
-        measured = show.data(booted)
         kernel = {"name": package.name, "version": package.version, "release": package.release, "isa": package.isa}
         kernel |= {"sha256": package.sha256, "banner": measured.pop("banner"), "qemu": qemu.version(machine.isa)}
         kernel |= {"options": qemu.options(machine.isa), "command_line": qemu.command_line(machine.isa)}
-        rows = measured.pop("probes")
         return {"kernel": kernel, **measured, "image": _image(machine), "probes": rows, "trials": tried}
+
+
+def _measured(machine: RealMachine, how: run.How, probes: Sequence[Probe]) -> dict[str, Any]:
+    *_, booted = run.measured(machine, how, probes)
+    return show.data(booted)
+
+
+def _both(name: str, rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what another order counts, where that differs. Raises TramplabError where anything else does."""
+    out = []
+    for row, other in zip(rows, others, strict=True):
+        if {**row, "added": 0, "alike": 0} != {**other, "added": 0, "alike": 0}:
+            raise TramplabError(f"{name}: {row['probe']} is not the same when the probes are measured in the reverse order.")
+        turned = {"reversed": other["added"]} if row.get("added") != other.get("added") else {}
+        first = [key for key in ("probe", "added") if key in row]
+        out.append({key: row[key] for key in first} | turned | row)
+    return out
 
 
 def _labelled(trial: str, said: list[tuple[str, Any]]) -> list[dict[str, Any]]:

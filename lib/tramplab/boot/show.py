@@ -12,6 +12,7 @@ from .counted import Booted, Row, expected, whole
 from .plan import BLOCKS, CALLS
 
 _NAME = 26
+_COLUMNS = ("probe", "added", "handlers", "alike", "left", "refused", "step", "absent")
 _MODULE, _HITS = ("handlers called", "missed as nmissed has it", "code segments not 0"), ("programs", "event")
 
 
@@ -31,8 +32,8 @@ def text(booted: Booted) -> str:
             hits = ", ".join(f"{_number(n)} {kind}" for kind, n in row.hits.items())
             lines.append(f"{row.probe.name:<{_NAME}}{_number(added):>9}{handlers:>10}{row.measured.same:>8}  {hits}{_not(row)}")
     for row in booted.rows:
-        if row.refused:
-            lines += textwrap.wrap(f"{row.probe.name}: {_why(row)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        for said in filter(None, (row.absent, _why(row), _left(booted, row))):
+            lines += textwrap.wrap(f"{row.probe.name}: {said}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     note = (
         f"added: instructions of a system call more than without the probe, the median of {BLOCKS} pairs of {CALLS} and "
         f"{2 * CALLS} calls, of which so many are alike. handlers: of these in our own handlers and programs."
@@ -55,8 +56,14 @@ def _not(row: Row) -> str:
 
 
 def _why(row: Row) -> str:
-    error, step = row.refused[0]
-    return f"the kernel says {error} to: {step}"
+    return "the kernel says {} to: {}".format(*row.refused[0]) if row.refused else ""
+
+
+def _left(booted: Booted, row: Row) -> str:
+    """What a probe leaves in the call when it has been removed, which the counts of later ones have in them."""
+    left = booted.left(row)
+    how = f"{_number(abs(left))} {'more' if left > 0 else 'fewer'}"
+    return f"when it has been removed, a call executes {how} instructions than before" if left else ""
 
 
 def data(booted: Booted) -> dict[str, Any]:
@@ -65,12 +72,16 @@ def data(booted: Booted) -> dict[str, Any]:
     for row in booted.rows:
         of: dict[str, Any] = {"probe": row.probe.name}
         added = booted.added(row)
-        if row.refused:
+        if row.absent:
+            of["absent"] = row.absent
+        elif row.refused:
             error, step = row.refused[0]
             of |= {"refused": error, "step": step}
         elif added is not None and row.measured:
             of |= {"added": whole(added), "alike": row.measured.same, "handlers": row.handlers}
             of |= {"hits": {kind: whole(n) for kind, n in row.hits.items()}, "expected": expected(row.probe)}
+        if left := booted.left(row):
+            of["left"] = whole(left)
         rows.append(of)
     return {
         "banner": booted.version,
@@ -85,9 +96,9 @@ def as_csv(booted: Booted) -> str:
     """A line for each probe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["probe", "added", "handlers", "alike", "refused", "step"])
+    writer.writerow(_COLUMNS)
     for of in data(booted)["probes"]:
-        writer.writerow([of.get(name, "") for name in ("probe", "added", "handlers", "alike", "refused", "step")])
+        writer.writerow([of.get(name, "") for name in _COLUMNS])
     return out.getvalue()
 
 

@@ -7,21 +7,21 @@ before the name of each: {int_sqrt.site}.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from ..base.arguments import of_name
 from ..ftrace.ops import FL_RECURSION
-from ..isa import Isa
 from ..vmlinux.run.machine import RealMachine
-from . import counted, plan
-from .probes import COMMAND, END, NUMBER, PERF_TRACEPOINT, TRACING, code, event, multi
+from . import plan
+from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi
 
+SAY = "say say "
 _COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
-_READ = f"read {COMMAND}"
-_RETURN, _CALLS, _SEGMENTS, _DATA_SHIFT = 1, 2, 4, 8  # of an fprobe, see ko/hooks.c
+READING = f"read {COMMAND}"
+_CALLS, _SEGMENTS, _DATA_SHIFT = 2, 4, 8  # of an fprobe, see ko/hooks.c
 #: For attr.exclude_user and attr.exclude_kernel of struct perf_event_attr.
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _GET_STACK = 67  # include/uapi/linux/bpf.h: bpf_get_stack()
@@ -37,7 +37,7 @@ _STACK = code(
     (0x7B, 0x01, 0, 0),
     *END,
 )
-_LEAF = plan.FUNCTIONS["getpid"]
+_LEAF = plan.LEAF
 _SLEPT = "hrtimer_nanosleep"
 
 
@@ -93,12 +93,12 @@ _GUARD = Trial(
         "say say calls-itself-guarded",
         _ops("c", 0, "int_sqrt", FL_RECURSION),
         _do("x 4"),
-        _READ,
+        READING,
         "say say calls-itself-after",
         _ops("o", 1, "int_sqrt"),
         _do("O 1"),
         _do("x 4"),
-        _READ,
+        READING,
     ),
 )
 
@@ -146,10 +146,10 @@ DEEP = 16
 def _nested(*sizes: int) -> Iterator[str]:
     """Two fprobes on a function that is called in itself, with so much data that the task's shadow stack fills."""
     yield f"say say nested-{'-'.join(map(str, sizes))}"
-    yield from (_do(f"f {i} {{lcm.entry}} {_RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
+    yield from (_do(f"f {i} {{lcm.entry}} {ENTRY | RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
     yield _ops("n", 0, "gcd")
     yield _do(f"y 0 0 {DEEP - 1:x}")
-    yield _READ
+    yield READING
     yield from (_do("O 0"), _do("F 0"), _do("F 1"))
 
 
@@ -161,12 +161,12 @@ _MISSED = Trial(
         "say say inside-handler",
         _do(f"f 0 {{int_sqrt.entry}} {_CALLS:x}"),
         _do("x 4"),
-        _READ,
+        READING,
         _do("F 0"),
         "say say inside-handler-return",
-        _do(f"f 0 {{int_sqrt.entry}} {_CALLS | _RETURN:x}"),
+        _do(f"f 0 {{int_sqrt.entry}} {_CALLS | RETURN:x}"),
         _do("x 4"),
-        _READ,
+        READING,
         _do("F 0"),
         *(step for one in SIZES for other in SIZES if one <= other for step in _nested(one, other)),
     ),
@@ -185,9 +185,9 @@ def _traced(name: str, call: str) -> Iterator[str]:
 def _left(byte: int) -> Iterator[str]:
     """Calls when the stack below has held this byte."""
     yield f"say say stack-{byte:02x}"
-    yield _do(f"f 0 {{int_sqrt.entry}} {_SEGMENTS:x}")
+    yield _do(f"f 0 {{int_sqrt.entry}} {ENTRY | _SEGMENTS:x}")
     yield from plan.READ * (_do(f"z 4 0 {byte:x}"),)
-    yield from (_READ, _do("F 0"))
+    yield from (READING, _do("F 0"))
 
 
 _SEGMENT = Trial(
@@ -201,7 +201,7 @@ _SEGMENT = Trial(
     ),
 )
 #: A kprobe behind the patch site of the leaf, whose handler takes a stack trace.
-_TAKE = (_do("s 0 {leaf.entry} {leaf.inside}"), "calls 1", _READ, _do("K 0"))
+_TAKE = (_do("s 0 {leaf.entry} {leaf.inside}"), "calls 1", READING, _do("K 0"))
 _STACKS = Trial(
     "graph-stack",
     "stack traces while the graph tracer has the return of a function on the stack",
@@ -233,12 +233,10 @@ _WINDOW = Trial(
         _do("s 0 {returned}"),
         "calls 1",
         "say say return",
-        _READ,
+        READING,
         _do("K 0"),
     ),
 )
-#: What the module says: calls of handlers, calls that fprobes say they missed, and returns with another code segment than 0.
-_COUNTERS = re.compile("[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ ?")
 #: By name.
 TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW)}
 
@@ -271,24 +269,3 @@ def steps(machine: RealMachine, trial: Trial, more: Sequence[str] = ()) -> str:
     context["returned"] = f"{_framed(machine, 'ftrace_return_to_handler'):x}"
     context["body"] = f"{plan.PREFIX[machine.isa.name]}getpid"
     return plan.rendered(machine, [step.format_map(context) for step in trial.steps], more)
-
-
-def read(isa: Isa, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """What is read, each with its label: instructions per call; a file's line; the two numbers of "hits", or the module's three; or
-    (error, step) of a step that was refused. Raises what the lines raise when what came before has been given."""
-    label = ""
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        if word == "say":
-            label = rest
-        elif word == "counted":
-            yield label, counted.whole(counted.measured(isa, line, plan.CALLS).instructions)
-        elif word == "|" and label and not rest.startswith("#"):
-            yield label, [int(n, 16) for n in rest.split()] if _COUNTERS.fullmatch(rest) else " ".join(rest.split())
-        elif word == "hits":
-            yield label, [int(n, 16) for n in rest.split()]
-        elif word == "refused":
-            number, _, step = rest.partition(" ")
-            yield label, (counted.error(int(number, 16)), step)
-        elif "Kernel panic" in line:
-            yield label, re.sub(r".*(Kernel panic)", r"\1", line)

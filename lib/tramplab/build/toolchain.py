@@ -21,7 +21,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,16 +73,12 @@ def zig() -> str:
     """The path of the compiler binary; raises TramplabError with what to install when the wheel is missing."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
-        raise TramplabError(
-            "no compiler: the guest is built by the PyPI wheel `ziglang`; run `pip install ziglang==0.17.0`."
-        )
+        raise TramplabError("no compiler: the guest is built by the PyPI wheel `ziglang`; run `pip install ziglang==0.17.0`.")
     folder = Path(next(iter(spec.submodule_search_locations)))
     for name in ("zig", "zig.exe"):
         if (folder / name).is_file():
             return str(folder / name)
-    raise TramplabError(
-        f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`."
-    )
+    raise TramplabError(f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`.")
 
 
 def _started(command: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[str]:
@@ -91,9 +87,7 @@ def _started(command: list[str], cwd: Path | None, environment: dict[str, str]) 
     def start() -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         try:
-            return subprocess.Popen(
-                command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
-            )
+            return subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
         except OSError as e:
             raise TramplabError(f"the compiler does not start ({command[0]}: {e.strerror}).") from None
 
@@ -200,9 +194,7 @@ def _sha256(path: str, *seen: int) -> bytes:
 
 def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
     """Compile and link the lab kernel for one ISA and configuration; returns the ELF file (cached)."""
-    return publish(
-        lambda folder: _build_in(folder, isa, config, guest), f"{isa.name}-{fingerprint(isa, config, guest)}.elf"
-    )
+    return publish(lambda folder: _build_in(folder, isa, config, guest), f"{isa.name}-{fingerprint(isa, config, guest)}.elf")
 
 
 def program(isa: Isa, sources: Path, base: int) -> Path:
@@ -229,10 +221,11 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
     return path
 
 
-def module(isa: Isa, source: Path, layout: str) -> bytes:
-    """A kernel module of one C file, which includes this as "layout.h": an object for the kernel's own loader (cached)."""
+def module(isa: Isa, source: Path, layout: str, more: Sequence[str] = ()) -> bytes:
+    """A kernel module of one C file, which includes this as "layout.h": an object for the kernel's own loader (cached). more: flags
+    of the compiler."""
     own = ("-g0", "-fno-omit-frame-pointer", *_LEAVES, "-I.", f"-ffile-prefix-map={source.parent}=.")
-    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, *own]
+    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, *more, *own]
 
     def make(folder: Path) -> Path:
         (folder / "layout.h").write_text(layout, "utf-8")

@@ -208,7 +208,7 @@ static long load_module(const char *path)
 	long fd = open_file(path, 0), error;
 
 	error = call(SYS_FINIT_MODULE, fd, (long)"", 0, 0, 0);
-	if (error) /* no checksums of our own: where the kernel has some it can be asked not to compare */
+	if (error) /* our module has no checksums: some kernels that have them ask for all, and can be asked not to compare */
 		error = call(SYS_FINIT_MODULE, fd, (long)"", IGNORE_MODVERSIONS, 0, 0);
 	call(SYS_CLOSE, fd, 0, 0, 0, 0);
 	return error;

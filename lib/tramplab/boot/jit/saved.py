@@ -7,14 +7,13 @@ others stays. The kernels are at their link addresses (nokaslr), so that an imag
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
 from ...base.entries import Entry, IsaName, Natural, Positive, Release
 from ...base.errors import TramplabError
-from ...base.paths import data_file, temporary
+from ...base.paths import data_file
 from ...emulate import decode
 from ...isa import Isa
 from ...vmlinux.debian.fetch import content
@@ -23,8 +22,8 @@ from ...vmlinux.open.debuginfo.btf import Btf
 from ...vmlinux.run.machine import RealMachine
 from ...vmlinux.saved import store
 from .. import plan, qemu
-from ..counted import error
 from ..probes import ATTACH, BPF_TRACING, END, code
+from ..protocol import line as parts
 
 FILE = "bpf-trampolines.json"
 #: The letters of programs in a plan, and what BPF calls such programs.
@@ -100,10 +99,7 @@ def made(package: Package) -> dict[str, Any]:
     """The trampolines of a kernel that has been fetched, and those that it does not make."""
     opened = store.opened(package)
     machine = RealMachine(opened)
-    with temporary("tramplab-jit-") as folder:
-        image = folder / Path(package.path).name
-        image.write_bytes(content(package))
-        printed = list(qemu.lines(opened.isa, image, {"plan": _plan(machine).encode()}))
+    printed = list(qemu.lines(opened.isa, package.name, content(package), {"plan": _plan(machine).encode()}))
     version = next(line.partition(" ")[2] for line in printed if line.startswith("| Linux version "))
     run_ctx = opened.struct(_RUN_CTX)
     head = {**store.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
@@ -155,8 +151,8 @@ def _refusal(said: list[str]) -> tuple[str, str]:
     line = next((line for line in said if line.startswith("refused ")), "")
     if not line:
         return "", ""
-    _, number, step = line.split()[:3]
-    return _STEPS[step], error(int(number, 16))
+    error, step = parts(line).refusal
+    return _STEPS[step.split()[0]], error
 
 
 def _entry(machine: RealMachine, function: str, kinds: str, said: list[str]) -> dict[str, Any]:

@@ -8,8 +8,8 @@
  *   c  the same, with a callback that calls int_sqrt()
  *   d  a direct call on it                                                      D
  *   f  an fprobe on the function at ADDRESS                                     F
- *      FLAGS: RETURN, a handler at the return; CALLS, a handler that calls int_sqrt(); SEGMENTS, one that looks at the code segment;
- *      from DATA_SHIFT on, the bytes of a call's data
+ *      FLAGS: ENTRY, a handler at the entry; RETURN, one at the return; CALLS, one at the entry that calls int_sqrt(); SEGMENTS, one
+ *      at the return that looks at the code segment; from DATA_SHIFT on, the bytes of a call's data
  *   k  a kprobe; FLAGS: the offset in the function                              K
  *   s  the same, whose handler takes a stack trace                              K
  *   r  a kretprobe                                                              R
@@ -24,8 +24,16 @@
 #include "layout.h"
 
 typedef unsigned long u64;
+/* By their names a kernel with CFI knows the types of what it calls. */
+struct ftrace_ops;
+struct ftrace_regs;
+struct fprobe;
+struct kprobe;
+struct kretprobe_instance;
+struct kernel_param;
+struct pt_regs;
 enum { MAX = 12, MAX_STACK = 32, ENOSYS = 38, EINVAL = 22 };
-enum { RETURN = 1, CALLS = 2, SEGMENTS = 4, DATA_SHIFT = 8 };
+enum { RETURN = 1, CALLS = 2, SEGMENTS = 4, ENTRY = 8, DATA_SHIFT = 8 };
 
 #define STRINGS(x) #x
 #define STRING(x) STRINGS(x)
@@ -47,6 +55,11 @@ INFO(name, "name=tramplab");
 #ifdef VERMAGIC
 INFO(vermagic, "vermagic=" VERMAGIC);
 #endif
+/* A kernel that compares checksums of symbols wants this section; most take a symbol that is not in it as it is. */
+static const struct {
+	unsigned long crc;
+	char name[64 - sizeof(unsigned long)];
+} versions[1] __attribute__((section("__versions"), used, aligned(8))) = { { 0, "" } };
 /* Sections in which loaders want to put jumps of their own. */
 #define SECTION(name) ".pushsection " name ", \"ax\"\n.byte 0\n.popsection\n"
 #if defined(__aarch64__)
@@ -73,12 +86,12 @@ static char ops[MAX][OPS_SIZE] __attribute__((aligned(64)));
 static char kprobes[MAX][KPROBE_SIZE] __attribute__((aligned(64)));
 static char kretprobes[MAX][KRETPROBE_SIZE] __attribute__((aligned(64)));
 
-void callback(u64 ip, u64 parent_ip, void *op, void *regs)
+void callback(u64 ip, u64 parent_ip, struct ftrace_ops *op, struct ftrace_regs *regs)
 {
 	called++;
 }
 
-static void calling_callback(u64 ip, u64 parent_ip, void *op, void *regs)
+static void calling_callback(u64 ip, u64 parent_ip, struct ftrace_ops *op, struct ftrace_regs *regs)
 {
 	called++;
 	int_sqrt(called);
@@ -86,7 +99,7 @@ static void calling_callback(u64 ip, u64 parent_ip, void *op, void *regs)
 
 static u64 nested;
 
-static void nesting_callback(u64 ip, u64 parent_ip, void *op, void *regs)
+static void nesting_callback(u64 ip, u64 parent_ip, struct ftrace_ops *op, struct ftrace_regs *regs)
 {
 	if (nested) {
 		nested--;
@@ -94,7 +107,7 @@ static void nesting_callback(u64 ip, u64 parent_ip, void *op, void *regs)
 	}
 }
 
-int kprobe_handler(void *p, void *regs)
+int kprobe_handler(struct kprobe *p, struct pt_regs *regs)
 {
 	called++;
 	return 0;
@@ -103,14 +116,14 @@ int kprobe_handler(void *p, void *regs)
 static u64 stack[MAX_STACK];
 static unsigned int stacked;
 
-static int stack_handler(void *p, void *regs)
+static int stack_handler(struct kprobe *p, struct pt_regs *regs)
 {
 	if (!called++)
 		stacked = stack_trace_save(stack, MAX_STACK, 0);
 	return 0;
 }
 
-int kretprobe_handler(void *instance, void *regs)
+int kretprobe_handler(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	called++;
 	return 0;
@@ -121,7 +134,7 @@ static int ops_add(u64 i, u64 ip, u64 flags, void *func)
 	int error;
 
 	AT(ops[i], OPS_FUNC, void *) = func;
-	AT(ops[i], OPS_FLAGS, u64) = flags;
+	AT(ops[i], OPS_FLAGS, u64) = flags ^ FLAGS_TURNED;
 	error = ftrace_set_filter_ip(ops[i], ip, 0, 1);
 	return error ? error : register_ftrace_function(ops[i]);
 }
@@ -135,13 +148,19 @@ static int ops_remove(u64 i)
 	return error;
 }
 
-#ifdef DIRECT
+#ifdef REGISTER_DIRECT
+#ifdef DIRECT_BY_ADDRESS
+static u64 direct[MAX]; /* patch sites */
+int register_direct(u64 ip, void *target) asm(STRING(REGISTER_DIRECT));
+int unregister_direct(u64 ip, void *target) asm(STRING(UNREGISTER_DIRECT));
+#else
 static char direct[MAX][OPS_SIZE] __attribute__((aligned(64)));
 int register_direct(void *ops, void *target) asm(STRING(REGISTER_DIRECT));
 #if UNREGISTER_TAKES == 3
 int unregister_direct(void *ops, void *target, int free_filters) asm(STRING(UNREGISTER_DIRECT));
 #else
 int unregister_direct(void *ops, void *target) asm(STRING(UNREGISTER_DIRECT));
+#endif
 #endif
 void trampoline(void);
 
@@ -157,6 +176,18 @@ asm(".pushsection .text\n.balign 16\n.globl trampoline\ntrampoline:\n"
 #endif
     ".size trampoline, .-trampoline\n.type trampoline, STT_FUNC\n.popsection");
 
+#ifdef DIRECT_BY_ADDRESS
+static int direct_add(u64 i, u64 ip)
+{
+	direct[i] = ip;
+	return register_direct(ip, trampoline);
+}
+
+static int direct_remove(u64 i)
+{
+	return unregister_direct(direct[i], trampoline);
+}
+#else
 static int direct_add(u64 i, u64 ip)
 {
 	int error = ftrace_set_filter_ip(direct[i], ip, 0, 1);
@@ -176,32 +207,33 @@ static int direct_remove(u64 i)
 	return error;
 }
 #endif
+#endif
 
 #ifdef FPROBE_SIZE
 static char fprobes[MAX][FPROBE_SIZE] __attribute__((aligned(64)));
 int register_fprobe_ips(void *fp, u64 *addresses, int nr);
 int unregister_fprobe(void *fp);
 
-int fprobe_entry(void *fp, u64 ip, u64 ret_ip, void *regs, void *data)
+int fprobe_entry(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	called++;
 	return 0;
 }
 
-static int calling_entry(void *fp, u64 ip, u64 ret_ip, void *regs, void *data)
+static int calling_entry(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	called++;
 	int_sqrt(called);
 	return 0;
 }
 
-void fprobe_exit(void *fp, u64 ip, u64 ret_ip, void *regs, void *data)
+void fprobe_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	called++;
 }
 
 #ifdef REGS_CS
-static void segment_exit(void *fp, u64 ip, u64 ret_ip, void *regs, void *data)
+static void segment_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	if (AT(regs, REGS_CS, unsigned short))
 		old_segments++;
@@ -213,7 +245,8 @@ static void segment_exit(void *fp, u64 ip, u64 ret_ip, void *regs, void *data)
 static int fprobe_add(u64 i, u64 address, u64 flags)
 {
 	__builtin_memset(fprobes[i], 0, FPROBE_SIZE);
-	AT(fprobes[i], FPROBE_ENTRY, void *) = flags & CALLS ? calling_entry : fprobe_entry;
+	if (flags & (ENTRY | CALLS))
+		AT(fprobes[i], FPROBE_ENTRY, void *) = flags & CALLS ? calling_entry : fprobe_entry;
 	if (flags & (RETURN | SEGMENTS))
 		AT(fprobes[i], FPROBE_EXIT, void *) = flags & SEGMENTS ? segment_exit : fprobe_exit;
 	AT(fprobes[i], FPROBE_DATA, u64) = flags >> DATA_SHIFT;
@@ -303,7 +336,7 @@ static u64 number(const char **at)
 	}
 }
 
-static int command(const char *text, const void *param)
+static int command(const char *text, const struct kernel_param *param)
 {
 	char what = *text++;
 	u64 i = number(&text), address = number(&text), flags = number(&text);
@@ -321,7 +354,7 @@ static int command(const char *text, const void *param)
 		return ops_add(i, address, flags, nesting_callback);
 	case 'O':
 		return ops_remove(i);
-#ifdef DIRECT
+#ifdef REGISTER_DIRECT
 	case 'd':
 		return direct_add(i, address);
 	case 'D':
@@ -358,7 +391,7 @@ static int command(const char *text, const void *param)
 	return -ENOSYS;
 }
 
-static int told(char *to, const void *param)
+static int told(char *to, const struct kernel_param *param)
 {
 	int used = sprintf(to, "%lx %lx %lx\n", called, missed(), old_segments);
 
@@ -370,8 +403,8 @@ static int told(char *to, const void *param)
 /* struct kernel_param_ops, and struct kernel_param, whose section is an array of them. */
 static const struct {
 	unsigned int flags;
-	int (*set)(const char *text, const void *param);
-	int (*get)(char *to, const void *param);
+	int (*set)(const char *text, const struct kernel_param *param);
+	int (*get)(char *to, const struct kernel_param *param);
 	void (*free)(void *arg);
 } command_ops = { .set = command, .get = told };
 static const char command_name[] = "command";

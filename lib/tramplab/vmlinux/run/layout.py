@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from ...ftrace.layout import bits_of, bucket, pack
 from ...ftrace.ops import FL_ENABLED, FL_RECURSION
 from ...ftrace.steps import Write, block, pointer
+from ..open.debuginfo.types import Types
 from .machine import RealMachine
 
 #: FTRACE_OPS_FL_* that only a kernel's own memory needs.
@@ -46,10 +47,15 @@ def hash_plan(machine: RealMachine, entries: Mapping[int, int], take: Callable[[
     return made, [*writes, block(made, fields(machine, "ftrace_hash", members), "its struct ftrace_hash")]
 
 
+def turned(types: Types) -> int:
+    """The flags of a struct ftrace_ops that mean the opposite of today's: up to v5.10 that of FTRACE_OPS_FL_RECURSION, whose bit is
+    FTRACE_OPS_FL_RECURSION_SAFE there."""
+    return 0 if types.enumerator("FTRACE_OPS_FL_RECURSION_SAFE") is None else FL_RECURSION
+
+
 def flags_of(machine: RealMachine, flags: int) -> int:
-    """The flags of a struct ftrace_ops as this kernel keeps them, from those of today, and the other way round: up to v5.10 the bit
-    of FTRACE_OPS_FL_RECURSION means the opposite (FTRACE_OPS_FL_RECURSION_SAFE)."""
-    return flags if machine.opened.types.enumerator("FTRACE_OPS_FL_RECURSION_SAFE") is None else flags ^ FL_RECURSION
+    """The flags of a struct ftrace_ops as this kernel keeps them, from those of today, and the other way round."""
+    return flags ^ turned(machine.opened.types)
 
 
 def members_of(machine: RealMachine, func: int, flags: int, hashes: int, private: int) -> dict[str, int]:

@@ -1,0 +1,73 @@
+"""The lines that a booted process writes, see init/init.c: each is one of ours, whole and well formed, or the kernel's.
+
+A line that begins with one of our words and goes on otherwise was damaged on its way, as by a message of the kernel between two of
+its fields. Nothing is read from it.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+
+from ..base.errors import TramplabError
+from .qemu import FEWER, quotable
+
+_HEX = "[0-9a-f]{1,16}"
+#: The first word of a line -> what may follow it.
+_FORMS = {
+    "counted": re.compile(f"({_HEX} {_HEX} {_HEX} {_HEX})( {_HEX} {_HEX} {_HEX} {_HEX})*"),
+    "code": re.compile(f"{_HEX}( ([0-9a-f]{{2}})+)?"),  # nothing where the kernel has no JIT
+    "bytes": re.compile(f"{_HEX} ([0-9a-f]{{2}})+"),
+    "hits": re.compile(f"{_HEX} {_HEX}"),
+    "refused": re.compile(f"{_HEX} [a-z]+( .*)?"),
+    "|": re.compile(".*"),
+}
+#: Error numbers that user space has no name for.
+_NAMES = {524: "ENOTSUPP"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """word: its first one. rest: what follows."""
+
+    word: str
+    rest: str
+
+    @property
+    def numbers(self) -> list[int]:
+        """What follows, as hexadecimal numbers."""
+        return [int(word, 16) for word in self.rest.split()]
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """Of "refused": the name of the error, and the step."""
+        number, _, step = self.rest.partition(" ")
+        return error(int(number, 16)), step
+
+
+def line(text: str) -> Line:
+    """A line in its parts. Raises TramplabError for one of ours that is damaged.
+
+    >>> line("refused 16 write /x 1").refusal
+    ('EINVAL', 'write /x 1')
+    """
+    word, _, rest = text.partition(" ")
+    if word in _FORMS and not _FORMS[word].fullmatch(rest):
+        raise damaged(text)
+    return Line(word, rest)
+
+
+def damaged(text: str) -> TramplabError:
+    """For a line that the process cannot have written so."""
+    return TramplabError(f"the console damaged what the booted process writes, {quotable(text)!r}: {FEWER}.")
+
+
+def lacks(what: str) -> TramplabError:
+    """For what a process that came to its end should have written."""
+    return TramplabError(f"the booted process came to its end, but {what} did not arrive: {FEWER}.")
+
+
+def error(number: int) -> str:
+    """The name of an error number."""
+    return errno.errorcode.get(number) or _NAMES.get(number, str(number))
