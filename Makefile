@@ -124,7 +124,7 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
 	@$(PY) -m tramplab.vmlinux probes
 
-# Each kernel that make kernels has fetched is booted once for all probes and once for each trial: about a minute.
+# Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial: two minutes.
 booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and measure probes there (data/booted)
 	$(call writable,data)
 	@$(PY) -m tramplab.boot

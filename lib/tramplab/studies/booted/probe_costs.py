@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -56,9 +57,9 @@ def rows() -> pd.DataFrame:
     """One row per plain kernel and probe.
 
     Columns: isa, release, version, probe, error (of the kernel that refused it, "" for none), added (instructions of a system
-    call), handler (of these in handlers and programs of ours), mechanism (of the image's hook of this kind, called by the lab's
-    machine, without its callback), lab (the same of the lab's kernel), and compared (nothing else is around it). Numbers are
-    missing where there are none.
+    call), turned (the same when the probes are measured in the reverse order), handler (of these in handlers and programs of
+    ours), mechanism (of the image's hook of this kind, called by the lab's machine, without its callback), lab (the same of the
+    lab's kernel), and compared (nothing else is around it). Numbers are missing where there are none.
     """
     configs = {found["kernel"]["sha256"]: found["kernel"] for found in images.every()}
     records = []
@@ -69,11 +70,12 @@ def rows() -> pd.DataFrame:
             hook = next((h for h in _HOOKS.get(row["probe"], ()) if h in found["image"]), "")
             lab = _lab(configs[kernel["sha256"]], hook) if hook and "added" in row else None
             mechanism = found["image"].get(hook) if "added" in row else None
-            numbers = {"added": row.get("added"), "handler": row.get("handlers"), "mechanism": mechanism, "lab": lab}
+            counts = {"added": row.get("added"), "turned": row.get("reversed", row.get("added"))}
+            numbers = {**counts, "handler": row.get("handlers"), "mechanism": mechanism, "lab": lab}
             compared = row["probe"] in COMPARED and mechanism is not None
             records.append({**head, "probe": row["probe"], "error": row.get("refused", ""), **numbers, "compared": compared})
     frame = pd.DataFrame(records)
-    for name in ("added", "handler", "mechanism", "lab"):
+    for name in ("added", "turned", "handler", "mechanism", "lab"):
         frame[name] = frame[name].astype("Float64")
     frame.attrs["units"] = UNITS
     return frame
@@ -118,11 +120,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         {
             "isa": part["isa"],
             "probe": part["probe"],
-            "added": [error or _number(n) for error, n in zip(part["error"], part["added"], strict=True)],
+            "added": _cells(part),
             "mechanism": part["mechanism"].map(_number),
             "lab": part["lab"].map(_number),
-            "share": [_number(100 * m / a, 0) if a else "-" for m, a in zip(part["mechanism"], part["added"].fillna(0),
-            strict=True)],
+            "share": [
+                _number(100 * m / a, 0) if a else "-" for m, a in zip(part["mechanism"], part["added"].fillna(0), strict=True)
+            ],
         }
     )
     out.attrs |= {"right": ["added", "mechanism", "lab", "share"], "units": UNITS}
@@ -133,9 +136,23 @@ def _number(value: object, digits: int = 2) -> str:
     return "-" if pd.isna(value) else f"{value:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:.0f}"
 
 
+def _cells(frame: pd.DataFrame) -> list[str]:
+    """Instructions added, whole ones in both orders where these differ, or the error of the kernel that refuses the probe."""
+    both = frame[["added", "turned"]]
+    of = zip(frame["error"], both.min(axis=1), both.max(axis=1), strict=True)
+    return [
+        error or _number(low) if error or pd.isna(low) or low == high else _range(round(low), round(high))
+        for error, low, high in of
+    ]
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"
+
+
 def every(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and probe, a column per release: instructions added, or the error of the kernel that refuses it."""
-    cells = frame.assign(cell=[error or _number(n) for error, n in zip(frame["error"], frame["added"], strict=True)])
+    cells = frame.assign(cell=_cells(frame))
     wide = cells.pivot(index=["isa", "probe"], columns="release", values="cell")
     releases = list(dict.fromkeys(frame["release"]))
     order = [(isa, probe) for isa in ISAS for probe in PROBES if (isa, probe) in wide.index]
@@ -174,13 +191,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: what a probe adds, "arm64-v7-2-kprobe-event"; of it the mechanism, "...-mechanism", and that in
-    percent, "...-share"; by how much booted and image are apart, "...-apart"; how many comparisons with images there are, are equal
-    and are near, and the largest difference."""
+    """Numbers for the prose: what a probe adds, "arm64-v7-2-kprobe-event"; how much more in the reverse order of probes,
+    "...-turned"; of it the mechanism, "...-mechanism", and that in percent, "...-share"; by how much booted and image are apart,
+    "...-apart"; how many comparisons with images there are, are equal and are near, the largest difference, and that of BPF's
+    trampolines; how many counts there are, how many are the same in both orders, and by how much the others differ at most.
+    """
     out: dict[str, object] = {}
     for row in frame[frame["added"].notna()].itertuples():
         name = slug(f"{row.isa} {row.release} {row.probe}")
-        out[name] = round(row.added)
+        out[name], out[f"{name}-turned"] = round(row.added), round(row.turned - row.added)
         if not pd.isna(row.mechanism):
             out[f"{name}-mechanism"] = int(row.mechanism)
             if row.added > 0:
@@ -190,9 +209,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     percent = 100 * far / pairs["image"].clip(lower=1)
     out |= {f"{slug(f'{r.isa} {r.release} {r.probe}')}-apart": int(r.apart) for r in pairs.itertuples()}
     out |= {"compared": len(pairs), "equal": int((far == 0).sum()), "near": int((far <= NEAR).sum()), "near-is": NEAR}
-    out |= {"most-apart": int(far.max()), "ten-percent": int((percent <= 10).sum())}
+    trampolines = pairs["probe"].isin(("bpf-fentry", "bpf-fexit"))
+    out |= {"most-apart": int(far.max()), "bpf-most-apart": int(far[trampolines].max()), "ten-percent": int((percent <= 10).sum())}
     out |= {"kernels": len(saved.every()), "probes": len(PROBES)}
-    measured = frame[frame["added"].notna()].groupby(["isa", "release"]).size()
+    counted = frame[frame["added"].notna()]
+    by_order = (counted["turned"] - counted["added"]).abs()
+    out |= {"counts": len(counted), "counts-same": int((by_order == 0).sum()), "order-most": math.ceil(by_order.max())}
+    out |= {"order-most-percent": math.ceil(10 * (100 * by_order / counted["added"]).max()) / 10}
+    measured = counted.groupby(["isa", "release"]).size()
     return out | {"kinds-least": int(measured.min()), "kinds-most": int(measured.max())}
 
 
