@@ -103,6 +103,29 @@ def test_what_looks_like_markers_behind_the_markers_is_passed_over(index):
     assert table and found(table) == without_kinds(known)
 
 
+def with_words(data: bytes, start: int, word: int) -> tuple[bytes, int]:
+    """A table in whose names this word stands wherever one lies whole in a name's tokens, which mean nothing; and how often."""
+    out, at, times = bytearray(data), start, 0
+    for _ in range(2000):
+        last = at + out[at]
+        for place in range(at + 4 & ~3, last - 3, 8):
+            struct.pack_into("<I", out, place, word)
+            times += 1
+        at = last + 1
+    return bytes(out), times
+
+
+@every_layout
+def test_hundreds_of_words_among_the_names_that_may_be_their_number(layout):
+    """As in Debian's 6.12.43 for arm64, where the right one was the 307th; also where an index goes on as if it were markers."""
+    known, more = many(BASE, 3000), struct.pack("<3I", 70000, 70600, 71200)
+    index = more.ljust(3000 * layout.seqs, b"\1") if layout.early and layout.seqs else None
+    data = kallsyms(known, layout, AT, index)
+    data, times = with_words(data, data.index(struct.pack("<I", 3000)) + layout.align, 1000)
+    table = read(data, AT)
+    assert times > 2000 and table and table.values == [address for _, address in known]
+
+
 @every_layout
 def test_a_few_symbols_out_of_order_are_taken_as_they_are(layout):
     known = many(BASE, 3000)

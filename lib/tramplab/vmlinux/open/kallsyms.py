@@ -99,12 +99,17 @@ def _markers(data: bytes | bytearray, end: int) -> Iterator[tuple[int, list[int]
 
 
 def _heads(data: bytes | bytearray, markers: int, values: list[int]) -> Iterator[tuple[int, int, int]]:
-    """(where the number of names may be, where the names begin, the number): names of so many markers end before the markers."""
+    """(where the number of names may be, where the names begin, the number): names of so many markers end before the markers.
+
+    Among the names there are hundreds of words that may be such a number, so those come first that leave the fewest markers over.
+    """
     low = max(0, markers - values[-1] - _PER_MARKER * _STEP) + 3 & ~3
     words = np.frombuffer(data, "<u4", max(0, markers - low) // 4, low).astype(np.int64)
     number = np.clip(words, _FEWEST, len(values) * _PER_MARKER)
-    room = markers - low - 4 * np.arange(len(words)) - np.array(values)[-(-number // _PER_MARKER) - 1]
-    for n in np.flatnonzero((number == words) & (room > 4) & (room <= 8 + _PER_MARKER * _STEP))[::-1].tolist():
+    needed = -(-number // _PER_MARKER)
+    room = markers - low - 4 * np.arange(len(words)) - np.array(values)[needed - 1]
+    near = np.flatnonzero((number == words) & (room > 4) & (room <= 8 + _PER_MARKER * _STEP))[::-1]
+    for n in near[np.argsort(-needed[near], kind="stable")].tolist():
         head = low + 4 * n
         yield from ((head, first, int(words[n])) for first in (head + 8, head + 4))
 
