@@ -13,6 +13,7 @@ from support.vmlinux.kernels import changed
 from support.vmlinux.small_kernels import memory, opened
 from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.booted import boot
+from tramplab.vmlinux.booted.alternatives import POPCNT
 from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
 from tramplab.vmlinux.booted.mitigations import SRSO
 from tramplab.vmlinux.open.image import Opened
@@ -45,7 +46,7 @@ def test_all_that_is_patched(sections, place):
     assert {n: patched(kernel, n) for n in LINKED} == BOOTED
     assert boot(kernel).done == (
         "5 patch sites became NOPs",
-        "2 of 2 alternatives applied, for a CPU without features; padding became long NOPs",
+        "2 of 2 alternatives applied, for a CPU with no feature but POPCNT; padding became long NOPs",
         "1 static calls made direct",
         "1 returns and 1 indirect branches made plain",
     )
@@ -89,7 +90,10 @@ def entry(number: int, feature: int, flags: int) -> dict[int, bytes]:
     return {table("__alt_instructions") + 14 * number + 8: struct.pack("<HH", feature, flags)}
 
 
-@pytest.mark.parametrize(("feature", "flags", "applied"), [(5, NOT, True), (5, 0, False), (ALWAYS, NOT, False), (ALWAYS, 0, True)])
+@pytest.mark.parametrize(
+    ("feature", "flags", "applied"),
+    [(5, NOT, True), (5, 0, False), (ALWAYS, NOT, False), (ALWAYS, 0, True), (POPCNT, NOT, False), (POPCNT, 0, True)],
+)
 def test_an_alternative_asks_for_a_feature_that_is_there_or_not(feature, flags, applied, place):
     """Its flags are in the same word as the feature's number."""
     kernel = opened(place, bootable.kernel(patches=entry(0, feature, flags)))

@@ -1,6 +1,7 @@
 """Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -473,6 +474,23 @@ def test_instances_on_a_list_are_not_laid_out(kernel):
     with pytest.raises(Absent, match=r"-arm64 keeps a kretprobe's instances on a list of its own, which is not laid out"):
         kretprobes.make(machine)
     machine.reset()
+
+
+@x86_64_alone
+def test_bits_are_counted_by_an_instruction(kernel):
+    """As on every CPU in use; the calls of a function in its place are all gone."""
+    _, machine, *_ = kernel
+    functions = {machine.address(f"__sw_hweight{bits}") for bits in (32, 64)}
+
+    def calls(image):
+        texts = [(s.address, s.data) for s in image.segments if s.executable]
+        sites = [(at + m.end(), m[1]) for at, data in texts for m in re.finditer(rb"(?s)(?=\xe8(.{4}))", data)]
+        return [site for site, far in sites if site + 5 + int.from_bytes(far, "little", signed=True) in functions]
+
+    linked = calls(machine.opened.image)
+    assert len(linked) > 30 and not calls(machine.booted.image)
+    instruction = machine.machine.instruction_at(linked[0])
+    assert (instruction.mnemonic, instruction.size) in {("popcnt", 4), ("popcnt", 5)}
 
 
 @x86_64_alone

@@ -81,7 +81,7 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation(ALU, (*target, *sources, FLAGS), address, target)
     if name.startswith("set"):
         return Operation(ALU, (*target, FLAGS), address, target)
-    if name in ("tzcnt", "bsf"):  # done where products are, in as many cycles (LLVM's models of Skylake)
+    if name in ("tzcnt", "bsf", "popcnt"):  # done where products are, in as many cycles (LLVM's models of Skylake)
         return Operation(MULTIPLY, sources, address, (*target, FLAGS))
     if name == "imul" and len(parts) > 1:
         return Operation(MULTIPLY, sources if len(parts) == 3 else (*target, *sources), address, (*target, FLAGS))

@@ -1,7 +1,7 @@
 """An image's text as a booted kernel has it: what is patched before the first call can be traced.
 
 Patched in a copy of the image's bytes, before the machine has them. What a boot would decide by the CPU it finds is decided here:
-a CPU that has none of the features that alternatives ask for.
+a CPU that has little of what alternatives ask for.
 """
 
 from __future__ import annotations

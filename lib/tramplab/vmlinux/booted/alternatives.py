@@ -1,7 +1,9 @@
-"""x86-64's alternatives, for a CPU without any of the features they ask for.
+"""x86-64's alternatives, for a CPU that has POPCNT and none of the other features they ask for.
 
 An entry names an instruction and what takes its place if the CPU has a feature, or if it has not. Padding becomes long NOPs in
-either case. One feature is always there (X86_FEATURE_ALWAYS), with which a paravirt call is replaced by a direct one.
+either case. One feature is always there (X86_FEATURE_ALWAYS), with which a paravirt call is replaced by a direct one. POPCNT is in
+every CPU in use, and counts depend on it: without it v6.7 to v6.9 call a function to take a node for a kretprobe. Of what else CPUs
+have, nothing that hooks execute in Debian's 6.1 to 7.3 asks but CLAC, one instruction in place of another.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ..open.sections import damaged
 from .tables import reached, table
 from .text import Text
 
-ALWAYS = 3 * 32 + 21
+#: X86_FEATURE_ALWAYS, X86_FEATURE_POPCNT.
+ALWAYS, POPCNT = 3 * 32 + 21, 4 * 32 + 23
 _NOT_OLD, _FEATURE_OLD = 1 << 15, 0x7FFF  # ALTINSTR_FLAG_INV, in the feature's number, up to v6.2
 _NOT, _DIRECT_CALL, _FEATURE = 1 << 0, 1 << 1, 0xFFFF  # flags, from v6.3: the upper half of the word that has the feature's number
 #: The longest NOP that a kernel takes: of 8 bytes, since v6.5 of 11.
@@ -47,11 +50,11 @@ def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
         if not opened.text[0] <= site < opened.text[1] or site in spared:
             continue
         flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
-        always = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
+        there = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) in (ALWAYS, POPCNT)
         size = value["instrlen"]
         if site + size > opened.text[1]:
             raise damaged(opened.payload.path, f"the site of an alternative at {site:#x} goes on after the end of its text")
-        if always != bool(flags & _NOT):
+        if there != bool(flags & _NOT):
             source = base + at + layout.fields["repl_offset"].offset + value["repl_offset"]
             code = _moved(opened, text, source, site, value["replacementlen"], bool(flags & _DIRECT_CALL))
             if len(code) > size:
@@ -59,9 +62,8 @@ def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
             text.write(site, code + b"\x90" * (size - len(code)))
             replaced += 1
         _join(opened, text, site, size, longest)
-    return [
-        f"{replaced} of {len(entries) // layout.size} alternatives applied, for a CPU without features; padding became long NOPs"
-    ]
+    every = len(entries) // layout.size
+    return [f"{replaced} of {every} alternatives applied, for a CPU with no feature but POPCNT; padding became long NOPs"]
 
 
 def _moved(opened: Opened, text: Text, source: int, site: int, size: int, direct: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""x86-64: sites become NOPs, alternatives are applied as for a CPU without features, static calls call what they stand for; and,
+"""x86-64: sites become NOPs, alternatives are applied as for a plain CPU, static calls call what they stand for; and,
 returns and indirect branches are what the mitigations make of them that are wanted, or what they would be without."""
 
 from __future__ import annotations
