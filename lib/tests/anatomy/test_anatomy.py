@@ -1,5 +1,6 @@
 """Calls as trees of functions: they add up to the counts, their text is read back, and their shape is what the code says."""
 
+import dataclasses
 import re
 from collections import Counter
 
@@ -145,6 +146,29 @@ def test_recursion_goes_deeper_and_comes_back(isa):
     depths = [box.depth for box in tree.every()]
     assert depths == [0, 1, 2, 3] and tree.length == len(call.recording)
     assert [box.own for box in tree.every()][1] == [box.own for box in tree.every()][2] > tree.every()[3].own
+
+
+#: A function with labels that execution runs into, returns to, and jumps over; at its end it goes on in another one.
+LABELLED = """\
+mov x19, x30\nbl f\nret x19
+f:\nnop
+inside:\nstr x30, [sp, #-16]!\nbl g
+behind:\nldr x30, [sp], #16\ncbz xzr, over
+end:\nnop\nover:\nb g
+g:\nret"""
+STARTS = {"text": 0, "f": 12, "inside": 16, "behind": 24, "end": 32, "g": 40}
+
+
+def test_a_label_is_in_its_function():
+    call = handmade.call("arm64", LABELLED)
+    first = min(call.instructions)
+
+    def name_of(address: int) -> str:
+        name, start = max(((n, s) for n, s in STARTS.items() if s <= address - first), key=lambda named: named[1])
+        return f"{name}+{address - first - start:#x}" if address - first > start else name
+
+    tree = anatomy.boxes(dataclasses.replace(call, name_of=name_of), lambda pc: "core")
+    assert names(tree) == [("text", [("f", ["g"]), "g"])]
 
 
 def test_a_long_name_is_cut_and_nothing_else():

@@ -4,7 +4,7 @@ A call instruction goes one level deeper, and so does an exception, which ends w
 execution goes to the address behind it with its stack pointer, however it gets there: a trampoline may leave by a jump, and return
 to the caller of the function that called it. A jump into another function is a call as well if execution comes back behind it, as
 where the trampoline of an fexit program runs the function on arm64; if it does not, the two are one behind the other on one level,
-as after a tail call.
+as after a tail call. A name that execution runs into, or jumps behind, is no function but a label in the one that it comes from.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ..lab.run import Run
 #: Instructions that raise an exception, and that return from one.
 RAISES = frozenset({"brk", "ebreak", "c.ebreak", "int3"})
 RETURNS = frozenset({"eret", "sret", "iretq"})
+#: Those that jump in any case, also to what lies behind them.
+_JUMPS = frozenset({"jmp", "b", "j", "c.j"})
 CALL, JUMP, EXCEPTION = "call", "jump", "exception"
 
 
@@ -63,8 +65,8 @@ class _Level:
 def boxes(call: Run | RecordedCall, component_of: Callable[[int], str]) -> tuple[Box, ...]:
     """The boxes of depth 0 of a call, in order. component_of: address -> a part of the kernel, such as "trampoline"."""
     call = RecordedCall.of(call)
-    places = {pc: (call.where(pc).split("+")[0], component_of(pc)) for pc in call.instructions}
     calls = {event.step for event in events(call) if event.link.pushes}
+    places = _places(call, component_of, calls)
     missed = {miss.step for miss in replay(call).where}
     levels, sps = [_Level(CALL, call.returns_to, 0)], call.recording.sp.tolist()
     ways = zip(call.recording.pc.tolist(), sps, call.destinations(), [*sps[1:], sps[0]], strict=True)
@@ -89,6 +91,31 @@ def boxes(call: Run | RecordedCall, component_of: Callable[[int], str]) -> tuple
     while len(levels) > 1:
         _take_down(levels)
     return tuple(_deepened(levels[0].boxes, 0))
+
+
+def _places(call: RecordedCall, component_of: Callable[[int], str], calls: set[int]) -> dict[int, tuple[str, str]]:
+    """The function and the component of each address."""
+    symbols = {pc: call.where(pc).split("+") for pc in call.instructions}
+    places = {pc: (name, component_of(pc)) for pc, (name, *_) in symbols.items()}
+    labels: dict[tuple[str, str], tuple[str, str]] = {}
+    returns = {event.step for event in events(call) if event.link.pops}
+    seen = list(dict.fromkeys(places[pc] for pc in call.recording.pc.tolist()))
+
+    def function(place: tuple[str, str]) -> tuple[str, str]:
+        while place in labels:
+            place = labels[place]
+        return place
+
+    for step, (pc, went) in enumerate(zip(call.recording.pc.tolist(), call.destinations(), strict=True)):
+        mnemonic, behind = call.instructions[pc].mnemonic, pc + call.instructions[pc].size
+        to = behind if step in calls else went
+        if to not in places or step in returns or mnemonic in RAISES | RETURNS:
+            continue
+        if len(symbols[to]) > 1 or (to == behind and mnemonic not in _JUMPS):
+            first, second = sorted((function(places[pc]), function(places[to])), key=seen.index)
+            if first != second and first[1] == second[1]:
+                labels[second] = first
+    return {pc: function(place) for pc, place in places.items()}
 
 
 def _end(levels: list[_Level], ends: list[bool]) -> bool:
