@@ -58,6 +58,13 @@ def test_with_mitigations_returns_and_branches_stay(sections, place):
     assert {n: patched(kernel, n, MITIGATED) for n in LINKED} == {**BOOTED, 1: LINKED[1], 2: LINKED[2]}
 
 
+def test_functions_of_one_name_are_all_patched(place, monkeypatch):
+    for number in (0, 1, 2, 3, 4):
+        monkeypatch.setitem(bootable._NAMES, number, "tsame")
+    kernel = opened(place, bootable.kernel())
+    assert kernel.address("same") == at(0) and boot(kernel).done[0] == "5 patch sites became NOPs"
+
+
 SAFE = "srso_return_thunk"
 
 

@@ -17,7 +17,8 @@ def kernel(functions: list[tuple[str, bytes]]):
     for name, code in functions:
         symbols[name] = Symbol(name, BASE + len(data), 0)
         data += code
-    image = SimpleNamespace(path=None, isa=ISAS["x86_64"], symbols=symbols, segments=(Segment(BASE, data, len(data), True, False),))
+    segments = (Segment(BASE, data, len(data), True, False),)
+    image = SimpleNamespace(path=None, isa=ISAS["x86_64"], symbols=symbols, every=symbols.values(), segments=segments)
     return SimpleNamespace(image=image, shape="nop5"), (BASE, BASE + len(data))
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +14,8 @@ from ..base.errors import unknown
 from ..build.dwarf import Prototype, Struct
 from ..isa import Isa
 
+#: Names of where sections begin and end, as linker scripts set them: no function's, though one may lie there.
+_EDGE = re.compile(r"_+(\w+_)?(start|end)|_[se]?text")
 #: Zeros are told from what is to be loaded by so many bytes.
 _UNIT = 4096
 
@@ -57,7 +62,8 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed."""
+    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed. namesakes: symbols whose name is
+    that of another one, which `symbols` has, as static functions of two files may be called the same."""
 
     isa: Isa
     path: Path
@@ -68,6 +74,7 @@ class Image:
     prototypes: dict[str, Prototype]  # of the functions written in C
     code: tuple[tuple[int, int, str], ...]  # (start, end, component), sorted
     patch_sites: tuple[int, ...]
+    namesakes: tuple[Symbol, ...] = ()
 
     def symbol(self, name: str) -> Symbol:
         """A symbol by name; raises TramplabError with near matches."""
@@ -94,10 +101,16 @@ class Image:
         spans = [(lo, hi) for lo, hi, _ in self.code if any(lo <= site < hi for site in self.patch_sites)]
         return {n: s for n, s in self.symbols.items() if s.size and any(lo <= s.address < hi for lo, hi in spans)}
 
+    @property
+    def every(self) -> Iterator[Symbol]:
+        """All symbols, also those whose names others have."""
+        return itertools.chain(self.symbols.values(), self.namesakes)
+
     @functools.cached_property
     def _by_address(self) -> tuple[list[int], list[Symbol]]:
-        kept = [s for s in self.symbols.values() if s.size or any(lo <= s.address < hi for lo, hi, _ in self.code)]
-        kept.sort(key=lambda s: (s.address, s.size, -len(s.name), s.name))  # of several names the shortest is taken
+        kept = [s for s in self.every if s.size or any(lo <= s.address < hi for lo, hi, _ in self.code)]
+        # of several names the shortest is taken that is no section's
+        kept.sort(key=lambda s: (s.address, s.size, not _EDGE.fullmatch(s.name), -len(s.name), s.name))
         return [s.address for s in kept], kept
 
     def component_at(self, address: int) -> str | None:

@@ -133,6 +133,16 @@ def test_an_elf_file_with_a_table_of_symbols(place):
     assert symbols["_text"].size == 8 and symbols["_etext"].size == 0
 
 
+def test_every_function_has_its_name(place):
+    """Two static ones are called the same, and a section ends where the second begins."""
+    known = many(X86)
+    one, other = known[3][1], known[4][1]
+    known[3:5] = [("tsame", one), ("tsame", other), ("T__lock_text_end", other)]
+    kernel = opened(place, vmlinux("x86_64", [(X86, LOADED, bytes(content(X86, known=known).data), 0)]))
+    assert [kernel.image.where(at) for at in (one, other, other + 5)] == ["same", "same", "same+0x5"]
+    assert kernel.address("same") == one and kernel.address("__lock_text_end") == other
+
+
 def test_what_is_not_in_the_table_of_symbols(place):
     kernel = opened(place, x86())
     assert kernel.has("_text") and not kernel.has("_texd")

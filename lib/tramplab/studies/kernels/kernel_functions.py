@@ -35,7 +35,6 @@ _LINKS = {
 }
 #: Names of what a breakpoint or a kretprobe runs -> under which it is compared, on each ISA: the kernel's for the lab's functions,
 #: the entry's for labels behind it and for what saves its registers, and the caller's for what is part of that on one side.
-#: __lock_text_end lies where riscv64's post_kprobe_handler() begins.
 _UNDER = {
     "x86_64": {
         **_PROBED,
@@ -66,7 +65,6 @@ _UNDER = {
         "kprobe_trap": "kprobe_breakpoint_handler",
         "kprobe_step_trap": "kprobe_single_step_handler",
         "kprobe_simulate_auipc": "simulate_auipc",
-        "__lock_text_end": "post_kprobe_handler",
     },
 }
 #: Functions of each ISA in the chart.

@@ -15,7 +15,7 @@ def entries(opened: Opened, text: Text, compiled: bytes) -> list[int]:
     first, last = opened.text
     found = {
         s.address
-        for s in opened.image.symbols.values()
+        for s in opened.image.every
         if first <= s.address < last - len(compiled) and text.read(s.address, len(compiled)) == compiled
     }
     if not found:

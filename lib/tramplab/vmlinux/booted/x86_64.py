@@ -59,7 +59,7 @@ def _sites(opened: Opened, text: Text) -> int:
     """Each function's call of __fentry__, which may lie behind a landing pad; those that a linker made NOPs stay."""
     fentry, (first, last) = opened.address("__fentry__"), opened.text
     count = 0
-    for address in {s.address for s in opened.image.symbols.values() if first <= s.address < last - 16}:
+    for address in {s.address for s in opened.image.every if first <= s.address < last - 16}:
         begin = text.read(address, 9)
         at = 4 if begin[:4] == ENDBR64 else 0
         if begin[at] == CALL.encode(0, 0)[0] and address + at + 5 + struct.unpack_from("<i", begin, at + 1)[0] == fentry:

@@ -104,7 +104,7 @@ def _opened(path: Path) -> Opened:
     if banner is None:
         raise TramplabError(f"{path} holds no Linux kernel: its version is nowhere in it: give a vmlinuz, an Image or a vmlinux.")
     version = b"".join((banner[1], b".", banner[2], banner[3])).decode("latin-1")
-    symbols = _sized(parts.symbols)
+    symbols, namesakes = _sized(parts.symbols)
     for wanted in ("_stext", "_etext"):
         if wanted not in symbols:
             raise TramplabError(f"{path} has no symbol {wanted}, so where its text lies is unknown: give the vmlinux of its build.")
@@ -122,6 +122,7 @@ def _opened(path: Path) -> Opened:
         {},
         (*((s.address, s.address + s.size, "core") for s in segments if s.executable),),
         (),
+        namesakes,
     )
     return Opened(payload, image, parts.types, text, version, parts.facts)
 
@@ -136,14 +137,18 @@ def _split(loads: Iterable[Load], text: tuple[int, int]) -> Iterable[Segment]:
             yield Segment(start, bytes(s.data[start - s.address : end - s.address]), end - start, is_text, not is_text)
 
 
-def _sized(found: Iterable[tuple[str, int, int]]) -> dict[str, Symbol]:
-    """Symbols by name, the first of several; a size that the table does not say reaches to the next address that has a name."""
+def _sized(found: Iterable[tuple[str, int, int]]) -> tuple[dict[str, Symbol], tuple[Symbol, ...]]:
+    """Symbols by name, the first of several, and the others; a size that the table does not say reaches to the next address that
+    has a name."""
     ordered = sorted((f for f in found if not f[0].startswith(_INSIDE)), key=lambda f: f[1])
     out: dict[str, Symbol] = {}
+    namesakes = []
     following = later = 0
     for name, address, size in reversed(ordered):
         if address != later:
             following, later = later, address
         if not name.startswith(_IN_FRONT):
+            if name in out:
+                namesakes.append(out[name])
             out[name] = Symbol(name, address, size or max(0, min(following - address, _LARGEST)))
-    return out
+    return out, tuple(namesakes)

@@ -32,9 +32,9 @@ def functions(opened: Opened) -> dict[str, dict[str, int]]:
     """Part -> function -> bytes, of an image's text, both in the order of their names. What a compiler has split off a function
     (".cold", ".part.0") is the function's; its bytes reach to the next symbol, so padding counts."""
     by_part: dict[str, dict[str, int]] = {part: {} for part in PARTS}
-    for name, symbol in sorted(opened.image.symbols.items()):
-        part = part_of(name)
+    for symbol in sorted(opened.image.every, key=lambda s: s.name):
+        part = part_of(symbol.name)
         if part and opened.text[0] <= symbol.address < opened.text[1]:
-            function = name.partition(".")[0]
+            function = symbol.name.partition(".")[0]
             by_part[part][function] = by_part[part].get(function, 0) + symbol.size
     return by_part

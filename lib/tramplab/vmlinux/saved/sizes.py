@@ -27,7 +27,7 @@ def traced(kernel: Booted, text: tuple[int, int]) -> list[int]:
     """Bytes of each function with a patch site between two addresses: the site counts, what lies behind the last instruction up
     to the next symbol does not."""
     image = kernel.image
-    places = sorted({s.address for s in image.symbols.values() if text[0] <= s.address < text[1]})
+    places = sorted({s.address for s in image.every if text[0] <= s.address < text[1]})
     read = Text(image).read
     out = []
     for start, end in itertools.pairwise([*places, text[1]]):
