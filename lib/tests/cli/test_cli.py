@@ -134,6 +134,8 @@ def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
         (["measure", "arm64", "fexit"], ["unknown hook 'fexit'; did you mean bpf-fexit?"]),
         (["measure", "arm64", "fprobe-fgraph"], ["did you mean fprobe-exit, which is built on the function graph tracer"]),
         (["measure", "arm64", "ops", "--release", "6.4"], ["unknown release '6.4'", "v6.4"]),
+        (["measure", "arm64", "ops", "--release", "v5.15"], ["v5.15 is older than v5.17, the oldest release that the lab has"]),
+        (["measure", "arm64", "ops", "--release", "v6.25"], ["unknown release 'v6.25'"]),
         (["measure", "arm64", "ops", "--args", "13"], ["13 arguments", "0 to 12"]),
         (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),
         (["measure", "arm64", "ops", "--callbacks", "0"], ["0 callbacks", "1 to"]),

@@ -191,7 +191,7 @@ def test_lines_elsewhere_and_nothing_when_quiet(grid):
         (["--isa", ""], ["--isa is empty: give it a value, or leave it away"]),
         (["--hook", "opps"], ["unknown hook 'opps'", "ops"]),
         (["--hook", "ops,"], ["unknown hook ''"]),
-        (["--release", "v9.9"], ["unknown release 'v9.9'"]),
+        (["--release", "v9.9"], [f"v9.9 is newer than {LATEST}, the newest release that the lab has"]),
         (["--isa", "arm64", "--hook", "ops,ops-regs"], [f"arm64 {LATEST} has no ops-regs hook", "v5.5 to v6.1"]),
         (["--hook", "direct", "--callbacks", "2"], ["direct hook takes one callback, not 2"]),
         (["--args", "13"], ["--args", "0 to 12", "'13'"]),

@@ -202,7 +202,7 @@ def ticks(process: int) -> int:
         (lambda: native.time_hooks(["ops:x"]), "not 'ops:x'"),
         (lambda: native.time_hooks(["ops:0"]), "0 callbacks cannot be attached"),
         (lambda: native.time_hooks(["direct:2"]), "takes one callback, not 2"),
-        (lambda: native.time_hooks(release="v9.9"), "unknown release"),
+        (lambda: native.time_hooks(release="v5.15"), "v5.15 is older than v5.17, the oldest"),
         (lambda: native.time_hooks(rounds=0), "rounds is a whole number from 1 to 20000, not 0"),
         (lambda: native.time_hooks(windows=0), "windows is a whole number from 1 to 1000, not 0"),
         (lambda: native.time_hooks(args=7), "0 to 6 arguments, not 7"),

@@ -53,6 +53,27 @@ def known() -> tuple[str, ...]:
     return every(data())
 
 
+def require(release: str) -> None:
+    """Raise TramplabError for a release that cannot be asked for: it is older or newer than all that can be, or unknown.
+
+    >>> require("v5.15")
+    Traceback (most recent call last):
+    tramplab.base.errors.TramplabError: v5.15 is older than v5.17, the oldest release that the lab has: ask for that one.
+    """
+    if release in known():
+        return
+    oldest, newest = known()[0], known()[-1]
+    try:
+        version = parse(str(release))
+    except TramplabError:
+        raise unknown("release", release, known()) from None
+    if version < parse(oldest):
+        raise TramplabError(f"{release} is older than {oldest}, the oldest release that the lab has: ask for that one.")
+    if version > parse(newest):
+        raise TramplabError(f"{release} is newer than {newest}, the newest release that the lab has: ask for that one.")
+    raise unknown("release", release, known())
+
+
 def nearest(release: str) -> str:
     """A mainline tag's own release where it is known, else the newest known one before it, else the first.
 
@@ -104,8 +125,7 @@ def _of_release(isa: str, release: str) -> dict[str, Any]:
 
 def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     """The features of a release on an ISA; raises TramplabError for an unknown release or feature."""
-    if release not in known():
-        raise unknown("release", release, known())
+    require(release)
     for name in overrides:
         own = {**data().features(isa.name), **data().common, **data().hypothetical[isa.name]}
         if name not in feature_names(isa.name):
