@@ -21,7 +21,7 @@ from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.open.features import features
 from tramplab.vmlinux.open.image import Opened, open_image
 from tramplab.vmlinux.open.unpacking.payload import unpack
-from tramplab.vmlinux.results import beside
+from tramplab.vmlinux.results import beside, facts
 from tramplab.vmlinux.results import result as vmlinux_result
 from tramplab.vmlinux.results.result import result
 from tramplab.vmlinux.run import layout, measure, races
@@ -30,6 +30,7 @@ from tramplab.vmlinux.saved import store
 
 EVERY = {p.name: p for p in packages()}
 ONE = [p.name for p in packages() if p.one]
+PUSH_RBP, MOV_RBP_RSP = b"\x55", b"\x48\x89\xe5"
 #: Banners -> the mainline release that they are of.
 BANNERS = {
     "7.3-rc7": "v7.3",
@@ -132,6 +133,23 @@ def test_the_lab_beside_a_kernel_that_it_cannot_build_says_why():
     found = {"kernel": {"isa": "arm64", "release": "v8.0", "config": config}, "hooks": []}
     with pytest.raises(TramplabError, match=r"contradict each other on arm64"):
         list(beside.pairs(found))
+
+
+@pytest.mark.parametrize("name", [n for n in ONE if EVERY[n].isa == "x86_64"])
+def test_the_lab_beside_a_kernel_is_built_as_that_is_or_says_what_it_has_not(name):
+    """With frame pointers, without landing pads, and with lockdep, which the lab has not."""
+    kernel = RealMachine(opened(name))
+    assert beside.built(facts.of(kernel)) == []
+    schedule = kernel.function("schedule")
+    kernel.write(schedule.site.body, PUSH_RBP + MOV_RBP_RSP)
+    symbols = {n: s for n, s in kernel.opened.image.symbols.items() if n != "ibt_save"}
+    symbols["lock_acquire"] = Symbol("lock_acquire", schedule.address, 16)
+    kernel.opened = dataclasses.replace(kernel.opened, image=dataclasses.replace(kernel.opened.image, symbols=symbols))
+    found = facts.of(kernel)
+    assert beside.built(found)[0].startswith("built as this kernel: frame_pointer=True, ibt=False, trampoline_endbr=")
+    assert beside.built(found)[1:] == ["not modelled: each lock and each RCU section is told to lockdep"]
+    usual, other = (beside.lab("x86_64", found["release"], "ops", *o) for o in ((), beside.overrides(found)))
+    assert other["trampoline"][0] == usual["trampoline"][0] + 7 and other["site"][0] == usual["site"][0] - 1
 
 
 # Kernels up to v5.10: a bit with the opposite meaning

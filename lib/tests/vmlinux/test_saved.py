@@ -53,6 +53,13 @@ def test_every_hook_is_there_and_none_failed(found):
 
 
 @each
+def test_debian_builds_kernels_as_their_releases_are_but_for_preemption_and_ubsan(found):
+    """So what tells frame pointers, landing pads and the like in an image is right on these."""
+    assert {name for name, _ in beside.overrides(found["kernel"])} <= {"preemption", "preempt_rcu", "ubsan_bounds"}
+    assert len(found["kernel"]["config"]) > 13
+
+
+@each
 def test_what_runs_with_mitigations_is_more(found):
     """Of x86-64's kernels, and of the same hooks."""
     counted = found.get("srso", {})

@@ -20,17 +20,28 @@ from .result import MADE
 _COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
 #: Parts of a call that are compared: what own code does is nobody's.
 COMPARED = ("site", "trampoline", "core")
-#: Features that are chosen when a kernel is built -> the option that decides them; those of a group go together.
+#: Features that are chosen when a kernel is built -> the option that decides them; those of a group go together, where it is told.
 _BUILT = (
     {"call_ops": "DYNAMIC_FTRACE_WITH_CALL_OPS", "direct": "DYNAMIC_FTRACE_WITH_DIRECT_CALLS"},
     {"preemption": "PREEMPTION"},
     {"preempt_rcu": "PREEMPT_RCU"},
     {"ubsan_bounds": "UBSAN_BOUNDS"},
+    {"frame_pointer": "FRAME_POINTER"},
+    {"ibt": "X86_KERNEL_IBT", "trampoline_endbr": "FTRACE_CALLER_ENDBR"},
+    {"call_depth_slots": "CALL_DEPTH_TRACKING"},
+    {"bti": "ARM64_BTI_KERNEL"},
+    {"compressed": "RISCV_ISA_C"},
 )
 #: Features that an image may have and the lab's kernel never has.
 _NOT_MODELLED = {
     "PREEMPT_LAZY_COUNT": "not modelled: a count of lazy preemption in each task, of the patches for PREEMPT_RT, which "
-    "migrate_disable() and the end of each section without preemption look after"
+    "migrate_disable() and the end of each section without preemption look after",
+    "DEBUG_LOCK_ALLOC": "not modelled: each lock and each RCU section is told to lockdep",
+    "DEBUG_PREEMPT": "not modelled: preemption is counted in functions that look for mistakes",
+    "KASAN": "not modelled: each access to memory is checked by KASAN",
+    "KCSAN": "not modelled: each access to memory is told to KCSAN",
+    "KCOV": "not modelled: each block of code is told to KCOV",
+    "STACKPROTECTOR=n": "not modelled: no function checks its stack, as the lab's do",
 }
 #: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
 _TARGETS = ("lab_direct",)
@@ -90,7 +101,7 @@ def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     """Features to build the lab's kernel with, where this build does not have what its release usually has: those of a group, if
     one of them differs."""
     usual, config = releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), {}), kernel["config"]
-    groups = [{name: bool(config[option]) for name, option in group.items()} for group in _BUILT]
+    groups = [{name: config[option] for name, option in group.items() if option in config} for group in _BUILT]
     differ = [group for group in groups if any(bool(usual[name]) != value for name, value in group.items())]
     return tuple(item for group in differ for item in group.items())
 

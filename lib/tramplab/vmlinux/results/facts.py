@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...emulate.decode import Instruction
 from ...ftrace import releases
+from ...isa.riscv64 import NOP4
+from ...isa.x86_64 import ENDBR64
 from ..open.image import Opened
 from ..run import state
 from ..run.machine import RealMachine
@@ -32,6 +35,30 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
     "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
 }
+#: Those that only kernels of one ISA have.
+_OF_ISA: dict[str, dict[str, Callable[[RealMachine], bool]]] = {
+    "x86_64": {
+        "FRAME_POINTER": lambda machine: _begins(machine, "mov rbp, rsp"),
+        "X86_KERNEL_IBT": _symbol("ibt_save"),
+        "FTRACE_CALLER_ENDBR": lambda machine: machine.machine.read(machine.address("ftrace_caller"), 4) == ENDBR64,
+        "CALL_DEPTH_TRACKING": _symbol("callthunks_translate_call_dest"),
+    },
+    "arm64": {"ARM64_BTI_KERNEL": lambda machine: _prologue(machine)[0].text == "bti c"},
+    "riscv64": {
+        "FRAME_POINTER": lambda machine: _begins(machine, "addi s0, sp", "c.addi4spn s0"),
+        "RISCV_ISA_C": lambda machine: any(i.size < len(NOP4) for i in _prologue(machine)),
+    },
+}
+#: Options that no distribution has on, which are told of where they are on.
+_SELDOM: dict[str, Callable[[RealMachine], bool]] = {
+    "DEBUG_LOCK_ALLOC": _symbol("lock_acquire"),
+    "DEBUG_PREEMPT": _symbol("preempt_count_add"),
+    "KASAN": _symbol("kasan_check_range"),
+    "KCSAN": _symbol("__tsan_func_entry"),
+    "KCOV": _symbol("__sanitizer_cov_trace_pc"),
+    "STACKPROTECTOR=n": lambda machine: not machine.opened.has("__stack_chk_fail"),
+}
+_PROLOGUE = 12  # instructions
 
 
 def of(machine: RealMachine) -> dict[str, Any]:
@@ -48,12 +75,31 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "types_from": opened.image.origin.types,
         "found": [*opened.facts, *_unknown(opened)],
         "places": places(opened),
-        "config": {name: has(machine) for name, has in _CONFIG.items()},
+        "config": _config(machine),
         "site": machine.booted.shape,
         "booted": list(machine.booted.done),
         "mitigations": machine.mitigations,
         "faked": list(state.FAKED),
     }
+
+
+def _config(machine: RealMachine) -> dict[str, bool]:
+    known = {name: has(machine) for name, has in (*_CONFIG.items(), *_OF_ISA[machine.isa.name].items())}
+    return known | {name: True for name, has in _SELDOM.items() if has(machine)}
+
+
+def _prologue(machine: RealMachine) -> list[Instruction]:
+    """The first instructions of a function that every kernel has, and that calls others."""
+    at, found = machine.address("schedule"), []
+    for _ in range(_PROLOGUE):
+        found.append(machine.machine.instruction_at(at))
+        at += found[-1].size
+    return found
+
+
+def _begins(machine: RealMachine, *texts: str) -> bool:
+    """Is one of these among its first instructions?"""
+    return any(i.text.startswith(texts) for i in _prologue(machine))
 
 
 def _unknown(opened: Opened) -> list[str]:
