@@ -418,3 +418,11 @@ def test_contradicting_overrides_are_refused(isa, overrides):
 def test_value_of_no_release():
     """A value no release has is refused where it is asked for."""
     assert "'maybe'" in refusal("arm64", "v6.16", call_ops="maybe")
+
+
+def test_a_release_that_changes_nothing_is_shown_and_not_distinct(monkeypatch):
+    """What is named after the one before stays so named."""
+    assert releases.distinct() == releases.shown() and releases.NEWEST == releases.LATEST
+    monkeypatch.setattr(releases, "shown", lambda: ("v6.4", "v6.12", "v6.13"))
+    monkeypatch.setattr(releases, "stand_in", releases.stand_in.__wrapped__)
+    assert releases.distinct.__wrapped__() == ("v6.4", "v6.12")

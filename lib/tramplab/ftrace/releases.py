@@ -100,6 +100,12 @@ def stand_in(isa: str, release: str) -> str:
     return next((r for r in shown() if features(ISAS[isa], r, {}).values == wanted), release)
 
 
+@functools.cache
+def distinct() -> tuple[str, ...]:
+    """The releases shown, without those whose kernels are on every ISA those of one shown before them."""
+    return tuple(r for r in shown() if any(stand_in(isa, r) == r for isa in ISAS))
+
+
 def feature_names(isa: str) -> tuple[str, ...]:
     """Every feature that any ISA has: what can be overridden."""
     names: dict[str, None] = {}
@@ -273,3 +279,7 @@ def _follows(earlier: str, later: str) -> bool:
     """Is `later` the release right after `earlier`?"""
     order = known()
     return earlier in order and order[order.index(earlier) + 1 :][:1] == (later,)
+
+
+#: The newest release whose kernels are not those of one before: what is so of them is so of LATEST's.
+NEWEST = distinct()[-1]

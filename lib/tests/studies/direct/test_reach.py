@@ -259,3 +259,11 @@ def test_the_numbers_of_d1_are_those_of_the_rows(prices, ranges):
 @pytest.mark.parametrize("study", STUDIES, ids=lambda s: s.NAME)
 def test_every_figure_is_shown_with_its_answer(study):
     shown_with_answers(study)
+
+
+def test_every_release_is_laid_out_as_the_debian_kernel_nearest_to_it():
+    """Debian does not have each release on each ISA, and a newer one may be shown before it has."""
+    for isa in ISAS:
+        laid = {release: reach_ranges.laid_out(isa, release)[0] for release in ("v6.12", "v7.1", "v7.2", "v7.3", "v8.0")}
+        assert laid["v8.0"] == laid["v7.3"]
+        assert (laid["v7.3"] == laid["v7.2"]) == (isa == "riscv64") and laid["v7.1"] == laid["v6.12"] != laid["v7.2"]

@@ -139,10 +139,11 @@ def _first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, hook and function, of which a long name is cut; per release the kernel's instructions and the lab's. Counts
-    stand with the first hook that has them."""
+    """A line per ISA, hook and function, of which a long name is cut; per release, of the three newest, the kernel's instructions
+    and the lab's. Counts stand with the first hook that has them."""
     if frame.empty:
         return frame.drop(columns=["part"])
+    frame = frame[frame["release"].isin(sorted(frame["release"].unique(), key=releases.parse)[-3:])]
     first = _first(frame)
     both = zip(first["kernel"], first["lab"], strict=True)
     shown = first.assign(cell=[f"{k} {n}" for k, n in both])

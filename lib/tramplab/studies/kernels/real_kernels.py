@@ -74,7 +74,9 @@ def _compared(p: Pair) -> dict[str, object]:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA with part, and hook; per release the kernel's instructions, the lab's, and by how much those are off."""
+    """A line per ISA with part, and hook; per release, of the three newest, the kernel's instructions, the lab's, and by how much
+    those are off."""
+    frame = frame[frame["release"].isin(sorted(frame["release"].unique(), key=parse)[-3:])]
     shown = frame.assign(cell=[f"{k} {n} {o:+}%" for k, n, o in zip(frame["kernel"], frame["lab"], frame["off"], strict=True)])
     keys = shown[["isa", "part", "hook"]].drop_duplicates()
     wide = shown.pivot(index=["isa", "part", "hook"], columns="release", values="cell")

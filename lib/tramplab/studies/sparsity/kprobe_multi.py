@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...ftrace.releases import LATEST
+from ...ftrace.releases import NEWEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import UNDECIDABLE
@@ -42,13 +42,13 @@ def rows() -> pd.DataFrame:
     """
     records = []
     for isa in ISAS:
-        kernel, saved = Kernel(isa), "regs" if SAVING[isa] == LATEST else "own"
+        kernel, saved = Kernel(isa), "regs" if SAVING[isa] == NEWEST else "own"
         full = ways_priced.price(*ways_priced.saving(kernel, saved))
         idle, rewritten = ways_priced.call(kernel), ways_priced.rewritten(kernel)
         for probe, exits in PROBES.items():
             read = ways_priced.call(kernel, READ, exits)
             link = ways_priced.price(read, idle).instructions
-            head = {"isa": isa, "way": f"{FULL}, {LATEST}", "kind": FULL, "place": IN_PLACE, "hypothetical": saved == "own"}
+            head = {"isa": isa, "way": f"{FULL}, {NEWEST}", "kind": FULL, "place": IN_PLACE, "hypothetical": saved == "own"}
             records.append({**head, "probe": probe, "link": link, "instructions": full.instructions})
             more = {"way": REWRITTEN, "kind": REWRITTEN, "hypothetical": True}
             records.append({**head, **more, "probe": probe, "link": link, "instructions": rewritten.instructions})
@@ -154,7 +154,7 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
         f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "
-        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures passed up to perf "
+        f"A full save would be {on_each(share(frame, f'{FULL}, {NEWEST}'))}, light structures passed up to perf "
         f"{on_each(share(frame, 'chain'))}. {compiled()} {HYPOTHETICAL}"
     )
 
@@ -197,7 +197,7 @@ LIMITS = (
 FIGURES = (
     Figure(
         "fig-ways-share",
-        f"What share of a kprobe_multi call are its registers? ({LATEST})",
+        f"What share of a kprobe_multi call are its registers? ({NEWEST})",
         chart=lambda frame: stacked_bars("instructions", bars="probe", stack="part", note="said")(drawn(frame)),
         table=table,
         answer=answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...ftrace.releases import LATEST
+from ...ftrace.releases import NEWEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import FAILS
@@ -24,7 +24,7 @@ from . import consumer_charts, consumer_runs
 NAME = "register_consumers"
 TITLE = "What consumers conclude from registers"
 #: Before any pt_regs was made of a ftrace_regs; the first shown with one; and the newest.
-OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", LATEST)
+OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", NEWEST)
 #: The release under development when p2 was said.
 SAID = "v6.5"
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...ftrace.releases import LATEST
+from ...ftrace.releases import NEWEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -27,7 +27,7 @@ from . import ways_drawn
 NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
 #: The last release whose trampoline saves all registers for who asks for it.
-SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
+SAVING = {"x86_64": NEWEST, "arm64": "v6.1", "riscv64": "v6.9"}
 #: The consumers in a kprobe_multi program that reads its arguments and takes a stack trace.
 WANTED = ("argument", "user-mode", "callchain")
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
@@ -69,8 +69,8 @@ def full(isa: str) -> Iterable[Found]:
     kernel = Kernel(isa, SAVING[isa])
     outcomes = ways_served.of_provider(kernel, provider("ftrace_regs_caller"))
     yield _saved(kernel, "regs", outcomes, f"{FULL}, {SAVING[isa]}")
-    if SAVING[isa] != LATEST:
-        yield _saved(Kernel(isa), "own", {}, f"{FULL}, {LATEST}")
+    if SAVING[isa] != NEWEST:
+        yield _saved(Kernel(isa), "own", {}, f"{FULL}, {NEWEST}")
 
 
 def _saved(kernel: Kernel, saved: str, outcomes: dict[str, str], name: str) -> Found:
@@ -84,7 +84,7 @@ def made(isa: str) -> Iterable[Found]:
     read = ways_priced.call(kernel, READ)
     for way in ways(kernel):
         priced = ways_priced.of_way(kernel, way, ways_priced.call(kernel, way.link), read)
-        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, ways_served.of_way(kernel, way))
+        yield Found(NEWEST, way.name, way.kind, way.place, way.hypothetical, priced, ways_served.of_way(kernel, way))
 
 
 def moved(isa: str) -> Iterable[Found]:
@@ -92,7 +92,7 @@ def moved(isa: str) -> Iterable[Found]:
     that reads nothing but what was saved."""
     kernel = Kernel(isa)
     outcomes = ways_served.of_registers(kernel, ways_served.saved(kernel))
-    yield Found(LATEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), outcomes)
+    yield Found(NEWEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), outcomes)
 
 
 #: The four ways: where rows come from, for an ISA.

@@ -10,7 +10,7 @@ from ... import isa as isas
 from ...base.errors import TramplabError
 from ...estimate import cores, judged
 from ...estimate.cores import Core
-from ...ftrace.releases import LATEST
+from ...ftrace.releases import NEWEST
 from ...native import Result, default_hooks
 from ...native.cached import HOOKS, saved
 from ...native.host import plain
@@ -47,7 +47,7 @@ def lead() -> tuple[Core, str]:
 
 def largest(isa: str | None = None) -> list[Result]:
     """The saved results of hooks of the newest release, those with the most hooks first; of an ISA, or of all."""
-    found = [r for r in saved(HOOKS).values() if r.provenance["release"] == LATEST and isa in (None, r.provenance["isa"])]
+    found = [r for r in saved(HOOKS).values() if r.provenance["release"] == NEWEST and isa in (None, r.provenance["isa"])]
     return sorted(found, key=lambda r: -len(r.rows))
 
 

@@ -126,6 +126,17 @@ def newest() -> dict[str, dict[str, Any]]:
     return {isa: of[release] for isa, of in by_isa.items()}
 
 
+def nearest(isa: str, release: str) -> dict[str, Any]:
+    """The plain kernel of an ISA and a release, or the newest of those before it, or the first."""
+
+    def version(one: dict[str, Any]) -> tuple[int, int]:
+        return releases.parse(one["kernel"]["release"])
+
+    every = [one for one in plain() if one["kernel"]["isa"] == isa]
+    before = [one for one in every if version(one) <= releases.parse(release)]
+    return max(before, key=version) if before else min(every, key=version)
+
+
 def read(package: Package) -> dict[str, Any]:
     """The saved result of an image; raises TramplabError where it is not whole, not as it may be, or of another image."""
     name = f"kernels/{package.name}.json"

@@ -83,7 +83,7 @@ def _kernel(isa: str, release: str) -> Iterator[dict[str, object]]:
 
 def laid_out(isa: str, release: str) -> list[Laid]:
     """Debian's kernel of a release, and others of SIZES that are like it."""
-    places = next(r["kernel"]["places"] for r in saved.plain() if (r["kernel"]["isa"], r["kernel"]["release"]) == (isa, release))
+    places = saved.nearest(isa, release)["kernel"]["places"]
     spans = {name: [int(address, 16) for address in span] for name, span in places.items()}
     start, end = spans["image"]
     text = spans["text"][0] - start, spans["text"][1] - start

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ....emulate.machine import RECORD
 from ....estimate.returnstack import CALLERS, replay
-from ....ftrace.releases import LATEST
+from ....ftrace.releases import LATEST, NEWEST
 from ....isa import ISAS
 from ....lab import hooks
 from ....lab.kernel import Kernel
@@ -26,7 +26,7 @@ FUNCTION, ARGUMENTS = "one_arg", (1,)
 #: Event -> the hook.
 EVENTS = {"entry": "fprobe", "return": "fprobe-exit"}
 #: ISA -> releases: the last one with return hooks where there was one, one with the graph tracer for all, and the newest.
-RELEASES = {"x86_64": ("v6.12", "v6.16", LATEST), "arm64": ("v6.16", LATEST), "riscv64": ("v6.9", "v6.16", LATEST)}
+RELEASES = {"x86_64": ("v6.12", "v6.16", NEWEST), "arm64": ("v6.16", NEWEST), "riscv64": ("v6.9", "v6.16", NEWEST)}
 #: Who looks a function up in an ops' hashes, for the list function or for the graph tracer.
 _LOOKUP = "hash_contains_ip"
 #: Part of a call -> what its functions' names begin with; what begins with none is a trampoline's or a site's.

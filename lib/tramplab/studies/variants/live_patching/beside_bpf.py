@@ -133,6 +133,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA and what is beside: instructions added in each release where both run, marked where kernels have that broken, else
     the error that the second gets."""
     out = outcomes(frame)
+    out = out[out["release"].isin(releases.distinct())]
     words = (out["added"].astype(str) + _marks(out)).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, " -").map(_error))
     return pivot("said", "release", ("isa", "beside"), total=False)(out.assign(said=words))
 

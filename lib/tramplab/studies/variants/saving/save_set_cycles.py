@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ....ftrace.releases import LATEST
+from ....ftrace.releases import NEWEST
 from ....native import Result
 from ....native.agreement import apart
 from ....native.cached import HOOKS, saved
@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
     C may clobber), gain_low, gain_high (by how far apart the windows of both are), share (the gain as a part of what the hook
     with all that C may clobber adds).
     """
-    results = {name: r for name, r in saved(HOOKS).items() if r.provenance["release"] == LATEST}
+    results = {name: r for name, r in saved(HOOKS).items() if r.provenance["release"] == NEWEST}
     frame = flagged(pd.DataFrame([row for name, result in results.items() for row in measured(name, result)]))
     frame.attrs["units"] = UNITS
     return frame
