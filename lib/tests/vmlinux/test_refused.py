@@ -16,7 +16,15 @@ ARM = flat("arm64")
 # -- headers that do not fit
 
 
-@pytest.mark.parametrize("wrong", [{"length": 1 << 20}, {"length": 0}, {"length": 0xFFFFFFFF}])
+def test_a_header_without_a_kernel_is_of_another_program(place):
+    """memtest86+ has the header of a bzImage, for the boot loaders that know no other."""
+    packed = PACKERS["gzip"](X86)
+    for content in (bzimage(packed, length=0), zboot(packed, "gzip", length=0)):
+        said = refused(place, content)
+        assert said == "the header of FILE says that no kernel is in it: give a Linux kernel's vmlinuz, bzImage or Image."
+
+
+@pytest.mark.parametrize("wrong", [{"length": 1 << 20}, {"length": 0xFFFFFFFF}])
 def test_a_payload_outside_the_file_is_seen(wrong, place):
     packed = PACKERS["gzip"](X86)
     for content, start in (

@@ -41,7 +41,9 @@ def box(data: bytes, path: Path) -> Box | None:
 
 
 def _part(data: bytes, start: int, length: int, path: Path) -> memoryview:
-    if not length or start + length > len(data):
+    if not length:
+        raise TramplabError(f"the header of {path} says that no kernel is in it: give a Linux kernel's vmlinuz, bzImage or Image.")
+    if start + length > len(data):
         raise TramplabError(
             f"the header of {path} says that {length} bytes of kernel lie at {start}, "
             f"but the file has {len(data)} bytes: get the whole file again."
