@@ -9,9 +9,11 @@ import pytest
 from support.complaints import complaint
 from support.vmlinux import bootable
 from support.vmlinux.bootable import ALWAYS, BOOTED, KEY, LINKED, NOT, TABLES, at, table
-from support.vmlinux.kernels import changed
+from support.vmlinux.kernels import BASES, changed, content, flat, many
 from support.vmlinux.small_kernels import memory, opened
 from tramplab.base.errors import TramplabError
+from tramplab.isa.arm64 import NOP
+from tramplab.isa.riscv64 import NOP4
 from tramplab.vmlinux.booted import boot
 from tramplab.vmlinux.booted.alternatives import POPCNT
 from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
@@ -84,6 +86,33 @@ def test_retpolines_and_safe_returns(sections, place, monkeypatch):
     found = [s.data[at(7) - s.address :][:5] for s in after]
     assert found[0] != linked == found[1]
     assert boot(kernel, SRSO).done[-1] == "1 returns are safe ones, indirect branches are retpolines"
+
+
+def test_a_return_may_have_a_prefix(place, monkeypatch):
+    """clang gives it one, to the same thunk; INT3 fills what a return does not need."""
+    monkeypatch.setitem(bootable._NAMES, 9, f"T{SAFE}")
+    monkeypatch.setitem(LINKED, 1, bytes.fromhex("2ee9") + struct.pack("<i", at(6) - at(1) - 11))
+    kernel = opened(place, bootable.kernel())
+    safe = b"\xe9" + struct.pack("<i", at(9) - at(1) - 10) + b"\xcc"
+    assert [patched(kernel, 1, mitigations) for mitigations in ("none", SRSO)] == [b"\xc3" + b"\xcc" * 5, safe]
+
+
+def test_a_return_that_is_none(place, monkeypatch):
+    monkeypatch.setitem(LINKED, 1, bytes.fromhex("9090909090"))
+    said = f"FILE is damaged, no jump to the return thunk is at {at(1) + 5:#x}, where its table of returns points: "
+    assert refused(place, bootable.kernel()).startswith(said)
+
+
+@pytest.mark.parametrize(("isa", "nop", "shape"), [("arm64", NOP, "mov-bl"), ("riscv64", NOP4, "detour8")])
+def test_sites_where_nothing_of_the_text_is_in_front(isa, nop, shape, place):
+    """The first function begins the text, and what lies before it is looked at all the same; riscv64's NOPs may be full ones."""
+    head = flat(isa, b"")
+    known = [(name.replace("function_number_5_of_ftrace_", "ftrace_caller"), address) for name, address in many(BASES[isa])]
+    made = content(BASES[isa], head=head, known=known)
+    data = flat(isa, bytes(made.data[len(head) :]).replace(bytes(range(1, 17)), nop * 2 + bytes(range(1, 9))))
+    kernel = opened(place, data)
+    booted = boot(kernel)
+    assert booted.shape == shape and kernel.text[0] == next(s for s in kernel.image.segments if s.executable).address
 
 
 def test_a_kernel_without_a_safe_return_says_which_mitigations_it_has(place):

@@ -143,6 +143,16 @@ def test_every_function_has_its_name(place):
     assert kernel.address("same") == one and kernel.address("__lock_text_end") == other
 
 
+def test_the_end_of_the_text_may_be_aligned_past_its_segment(place):
+    """LLD ends a segment with its last byte and aligns the symbol further; what lies behind has a segment of its own."""
+    made, end = content(X86), X86 + 4096 + 16 * (NUMBER - 2)
+    here, behind = (X86, LOADED, bytes(made.data[: end - X86 - 100]), 0), (end, LOADED, bytes(made.data[end - X86 :]), 0)
+    more = [*listed(X86), Part(".BTF", types().built())]
+    assert opened(place, vmlinux("x86_64", [here, behind], more)).text == (X86 + 4096, end - 100)
+    between = (end - 50, LOADED, bytes(50), 0)
+    assert "has nothing where its symbols say" in refused(place, vmlinux("x86_64", [here, between, behind], more))
+
+
 def test_what_is_not_in_the_table_of_symbols(place):
     kernel = opened(place, x86())
     assert kernel.has("_text") and not kernel.has("_texd")

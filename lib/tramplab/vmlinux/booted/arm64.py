@@ -10,7 +10,7 @@ from .text import Text
 
 def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
-    sites = entries(opened, text, NOP * 2)
+    _, sites = entries(opened, text, NOP * 2)
     shape = "literal-mov-bl" if mostly(text, sites, -8, NOP * 2) else "mov-bl"
     for address in sites:
         text.write(address, MOV_X9_LR)

@@ -1,4 +1,5 @@
-"""riscv64: compressed NOPs of a site become full ones, or with CALL_OPS an AUIPC and a NOP. Alternatives stay as linked."""
+"""riscv64: compressed NOPs of a site become full ones, or with CALL_OPS an AUIPC and a NOP. A kernel without compressed
+instructions (CONFIG_RISCV_ISA_C=n) is linked with full ones. Alternatives stay as linked."""
 
 from __future__ import annotations
 
@@ -7,24 +8,29 @@ from ..open.image import Opened
 from .sites import entries, mostly
 from .text import Text
 
-_COMPILED = C_NOP * 4
+#: Eight bytes of the NOPs that a compiler leaves, how many they are, and how they are called.
+_COMPILED = {C_NOP * 4: (4, "compressed NOPs"), NOP4 * 2: (2, "NOPs")}
+_WORDS = {2: "two", 4: "four", 8: "eight"}
 #: Sites that are NOPs when they are idle: their bytes.
 _NOPS = {"detour16": 16, "detour8": 8}
 
 
 def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are NOPs, too."""
-    found = entries(opened, text, _COMPILED)
-    if mostly(text, found, -8, _COMPILED):
-        shape, what = "literal-auipc-jalr", "four compressed NOPs became an AUIPC towards ftrace_caller and a NOP"
-    elif mostly(text, found, 8, _COMPILED):
-        shape, what = "detour16", "eight compressed NOPs became four NOPs"
+    linked, found = entries(opened, text, *_COMPILED)
+    number, nops = _COMPILED[linked]
+    if mostly(text, found, -8, linked):
+        shape, now = "literal-auipc-jalr", "an AUIPC towards ftrace_caller and a NOP"
+    elif mostly(text, found, 8, linked):
+        shape, now, number = "detour16", "four NOPs", 2 * number
     else:
-        shape, what = "detour8", "four compressed NOPs became two NOPs"
+        shape, now = "detour8", "two NOPs"
     caller = opened.address("ftrace_caller")
     for address in found:
         upper, _ = split_offset(caller - address)
         text.write(address, _idle(shape) or auipc(T0, upper) + NOP4)
+    before = f"{_WORDS[number]} {nops}"
+    what = f"{before}, as linked" if before == now else f"{before} became {now}"
     return shape, [f"{len(found)} patch sites: {what}", "alternatives are as linked"]
 
 

@@ -9,18 +9,15 @@ from .text import Text
 _SAMPLE, _MOST = 500, 0.9
 
 
-def entries(opened: Opened, text: Text, compiled: bytes) -> list[int]:
-    """The addresses of all functions in the kernel's text that begin with these bytes. Raises TramplabError where none does: in a
-    kernel without dynamic ftrace."""
+def entries(opened: Opened, text: Text, *compiled: bytes) -> tuple[bytes, list[int]]:
+    """The addresses of all functions in the kernel's text that begin with these bytes: with the first of them with which any does,
+    which is given, too. Raises TramplabError where none does: in a kernel without dynamic ftrace."""
     first, last = opened.text
-    found = {
-        s.address
-        for s in opened.image.every
-        if first <= s.address < last - len(compiled) and text.read(s.address, len(compiled)) == compiled
-    }
-    if not found:
-        raise no_sites(opened)
-    return sorted(found)
+    for code in compiled:
+        addresses = {s.address for s in opened.image.every if first <= s.address < last - len(code)}
+        if found := sorted(a for a in addresses if text.read(a, len(code)) == code):
+            return code, found
+    raise no_sites(opened)
 
 
 def no_sites(opened: Opened) -> TramplabError:

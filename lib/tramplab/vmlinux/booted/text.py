@@ -17,9 +17,10 @@ class Text:
         self._last = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """The bytes at an address; raises TramplabError outside what the file holds."""
-        at, data = self._at(address, size)
-        return bytes(data[at : at + size])
+        """The bytes at an address, also from one segment to the next; raises TramplabError outside what the file holds."""
+        at, data = self._at(address, min(size, 1))
+        found = bytes(data[at : at + size])
+        return found if len(found) == size else found + self.read(address + len(found), size - len(found))
 
     def write(self, address: int, data: bytes) -> None:
         """Change text."""

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from ...base.errors import TramplabError
 from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..open.image import Opened
+from ..open.sections import damaged
 from .alternatives import apply, nops
 from .mitigations import LINKED, NONE, RETURN_THUNKS, SRSO
 from .sites import no_sites
 from .tables import Read, reached, rows
 from .text import Text
 
-_RET, _JMP8 = b"\xc3" + b"\xcc" * 4, 0xEB
+_INT3 = b"\xcc"
+_RET, _JMP8, _CS = b"\xc3" + _INT3 * 4, 0xEB, 0x2E
 _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
 
@@ -29,12 +31,13 @@ def compiled(entry: bytes, at: int, shape: str) -> int | None:
 
 def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch everything. There is one shape."""
+    returns = [] if mitigations == LINKED else list(_return_sites(opened, text))
     done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, _spared(opened, mitigations))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
     if mitigations == SRSO:
-        done.append(f"{_returns(opened, text, _safe(opened))} returns are safe ones, indirect branches are retpolines")
+        done.append(f"{_returns(text, returns, _safe(opened))} returns are safe ones, indirect branches are retpolines")
     elif mitigations == NONE:
-        done.append(f"{_returns(opened, text)} returns and {_retpolines(opened, text)} indirect branches made plain")
+        done.append(f"{_returns(text, returns)} returns and {_retpolines(opened, text)} indirect branches made plain")
     return "nop5", done
 
 
@@ -101,7 +104,9 @@ def static_call(site: int, target: int, tail: bool) -> bytes:
 
 def flipped(opened: Opened, read: Read, key: str) -> Iterator[tuple[int, bytes]]:
     """(site, what lies there then) of the branches in the text that depend on a static key, when the key is what it is not now: a
-    NOP becomes a jump, and a jump a NOP."""
+    NOP becomes a jump, and a jump a NOP. None where branches read the key instead (CONFIG_JUMP_LABEL=n)."""
+    if not opened.types.has("jump_entry"):
+        return
     entry, wanted = opened.struct("jump_entry"), opened.address(key)
     for at, (site, target, found) in rows(opened, read, "__start___jump_table", "<iiq"):
         at_site, at_key = at + entry.fields["code"].offset + site, at + entry.fields["key"].offset + found
@@ -126,12 +131,24 @@ def _named(opened: Opened, text: Text, start: str) -> Iterator[int]:
             yield at + distance
 
 
-def _returns(opened: Opened, text: Text, thunk: int = 0) -> int:
-    """Jumps to the return thunk become returns, or jumps to another one."""
-    done = 0
+def _return_sites(opened: Opened, text: Text) -> Iterator[tuple[int, int]]:
+    """(site, bytes of prefixes) of all jumps to the return thunk, as linked; clang's have a prefix. Raises TramplabError where
+    there is something else, which would be counted as it is."""
     for site in _named(opened, text, "__return_sites"):
-        if text.read(site, 1) == JMP.encode(0, 0)[:1]:
-            text.write(site, JMP.encode(site, thunk) if thunk else _RET)
+        code = text.read(site, 2)
+        skip = int(code[0] == _CS)
+        if code[skip] != JMP.encode(0, 0)[0]:
+            raise damaged(opened.payload.path, f"no jump to the return thunk is at {site:#x}, where its table of returns points")
+        yield site, skip
+
+
+def _returns(text: Text, sites: list[tuple[int, int]], thunk: int = 0) -> int:
+    """Jumps to the return thunk become returns, or jumps to another one, and INT3 fills what is left; but for those in whose place
+    an alternative is."""
+    done = 0
+    for site, skip in sites:
+        if text.read(site + skip, 1) == JMP.encode(0, 0)[:1]:
+            text.write(site, (JMP.encode(site, thunk) if thunk else _RET) + _INT3 * skip)
             done += 1
     return done
 
@@ -142,7 +159,7 @@ def _retpolines(opened: Opened, text: Text) -> int:
     done = 0
     for site in _named(opened, text, "__retpoline_sites"):
         code = text.read(site, 7)
-        skip = int(code[0] == 0x2E)  # a CS prefix, which leaves room for the longer forms
+        skip = int(code[0] == _CS)  # which leaves room for the longer forms
         opcode = code[skip]
         conditional = opcode == 0x0F and 0x80 <= code[skip + 1] <= 0x8F
         size = skip + (6 if conditional else 5)

@@ -29,6 +29,7 @@ TRAMPOLINES = re.compile(
 #: How symbols begin that stand within functions, and those for what lies in front of one.
 _INSIDE, _IN_FRONT = ("$", ".L"), ("__pfx_", "__cfi_")
 _LARGEST = 1 << 20  # bytes from a symbol to the next that are taken for its own
+_ALIGNED = 1 << 21  # no kernel aligns the end of its text more
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +109,10 @@ def _opened(path: Path) -> Opened:
     for wanted in ("_stext", "_etext"):
         if wanted not in symbols:
             raise TramplabError(f"{path} has no symbol {wanted}, so where its text lies is unknown: give the vmlinux of its build.")
-    text = symbols["_stext"].address, symbols["_etext"].address
-    if not any(load.address <= text[0] < text[1] <= load.address + load.size for load in parts.loads):
-        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the whole file again.")
+    text = _text(parts.loads, symbols["_stext"].address, symbols["_etext"].address)
+    if text is None:
+        where = symbols["_stext"].address
+        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({where:#x}): get the whole file again.")
     segments = tuple(_split(parts.loads, text))
     image = Image(
         payload.isa,
@@ -125,6 +127,16 @@ def _opened(path: Path) -> Opened:
         namesakes,
     )
     return Opened(payload, image, parts.types, text, version, parts.facts)
+
+
+def _text(loads: Iterable[Load], start: int, end: int) -> tuple[int, int] | None:
+    """Where the text begins, and where it ends: with its segment where the symbol behind it is aligned further than that, as by
+    LLD, and nothing lies between. None where no segment has it."""
+    inside = next((load for load in loads if load.address <= start < load.address + load.size), None)
+    last = inside.address + inside.size if inside else 0
+    if start >= end or end - last >= _ALIGNED or any(last <= load.address < end for load in loads):
+        return None
+    return start, min(end, last)
 
 
 def _split(loads: Iterable[Load], text: tuple[int, int]) -> Iterable[Segment]:
