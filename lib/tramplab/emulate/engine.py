@@ -211,6 +211,10 @@ class Engine:
         handle = self._uc.hook_add(UC_HOOK_CODE, lambda *_: call(), begin=address, end=address)
         return lambda: self._uc.hook_del(handle)
 
+    def hook_reads(self, start: int, end: int, call: Callable[[int], None]) -> None:
+        """Call call(address) before each load from these addresses, the last one included: it finds what the function writes."""
+        self._uc.hook_add(UC_HOOK_MEM_READ, lambda _uc, _kind, address, *_: call(address & _MASK), begin=start, end=end)
+
     def hook_traps(self, interrupt: Callable[[int], None], unknown: Callable[[], bool]) -> None:
         """Call interrupt(number) for every interrupt that the engine takes, and unknown() for instructions that it does not know,
         which says whether that was expected."""

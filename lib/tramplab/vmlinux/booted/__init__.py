@@ -30,6 +30,10 @@ class _BootArch(Protocol):
 
 
 _MODULES: dict[str, _BootArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+#: A function that only kernels with CONFIG_CFI_CLANG have.
+CHECKED = "report_cfi_failure"
+#: What a boot leaves of CFI: FineIBT takes its place on a CPU with IBT (arch/x86/kernel/alternative.c).
+_CFI = "indirect calls check types by kCFI; own code has the type that its caller asks for"
 #: Bytes of a function that show whether it has a site.
 FIRST_BYTES = 16
 
@@ -55,6 +59,8 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
     with opening(opened.payload.path):
         text = Text(opened.image)
         shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations)
+    if opened.has(CHECKED):
+        done.append(_CFI)
     return Booted(replace(opened.image, segments=text.segments()), shape, tuple(done))
 
 

@@ -20,13 +20,13 @@ from ...ftrace.steps import Step, Write
 from ...isa.x86_64 import JMP
 from ...lab.run import Run
 from ...lab.view import View
-from ..booted import FIRST_BYTES, Booted, boot, compiled
+from ..booted import CHECKED, FIRST_BYTES, Booted, boot, compiled
 from ..booted.mitigations import NONE, RETURN_THUNKS
 from ..open import variables
 from ..open.features import features
 from ..open.image import TRAMPOLINES, Opened
 from ..open.traceable import forbidden, untraced
-from . import arguments, passed, state
+from . import arguments, cfi, passed, state
 from .early import Traced, returning
 
 #: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
@@ -63,12 +63,15 @@ class RealMachine:
         beside = (self._areas["own"], self._areas["far"], *arguments.areas(self.isa))
         places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks, more=beside)
         self.machine = Machine(self.booted.image, places, RECORD)
+        self.checks_calls = opened.has(CHECKED)
+        self.made: list[Generated] = []
+        if self.checks_calls:
+            cfi.give_types(self.machine, self._areas["own"], lambda at: _name(self.made, at) is not None)
         self.heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self.heap)
         self.features: Features = features(opened, self.booted.shape)
         self._variables: dict[str, int] = {}
         self.list_end = state.pointer(opened, self.machine.read_u64(self.data("ftrace_ops_list")))
-        self.made: list[Generated] = []
         self.near = self._near()
         self.entered = 0
         self.at_body: list[dict[str, int]] = []
@@ -147,6 +150,7 @@ class RealMachine:
         """Room for code, filled with what make(address) gives; where: "modules", "own" (counted as callback), or "far"."""
         area = self._areas[where]
         address = self._room.get(where, area.address + (_MODULES // 2 if where == "modules" else 0)) + 15 & ~15
+        address += cfi.ROOM if self.checks_calls and where == "own" else 0
         data = make(address)
         if address + len(data) > area.end - 16:
             raise TramplabError("there is no room left for code: attach fewer ops.")

@@ -26,6 +26,8 @@ FAKED = (
 _ONE_CPU = {"nr_cpu_ids": 4, **{f"__cpu_{which}_mask": 8 for which in ("possible", "present", "online", "active")}}
 #: x86-64's flags with interrupts on.
 _FLAGS = 0x202
+#: Bytes of a shadow call stack (SCS_SIZE, include/linux/scs.h, with the smallest pages).
+_SHADOW = 4096
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,12 @@ class Cpu:
 
     task: the address of the current task.
     percpu: what is added to a per-CPU address to get an ordinary one.
+    shadow: (address, size) of the task's shadow call stack; none where functions keep no return addresses on one.
     """
 
     task: int
     percpu: int
+    shadow: tuple[tuple[int, int], ...] = ()
 
     def pointer(self, address: int) -> int:
         """The per-CPU pointer (as this_cpu_ptr() takes it) that leads to an ordinary address."""
@@ -92,19 +96,31 @@ def _task(opened: Opened, machine: Machine, heap: Heap) -> int:
     return task
 
 
+def _shadow(opened: Opened, machine: Machine, heap: Heap, task: int, register: str) -> tuple[tuple[int, int], ...]:
+    """Give the task a shadow call stack, whose pointer is in a register, in a kernel that has them (CONFIG_SHADOW_CALL_STACK)."""
+    if not opened.types.has("thread_info", "scs_sp"):
+        return ()
+    stack, thread_info = heap.take(_SHADOW), task + opened.struct("task_struct").fields["thread_info"].offset
+    for member in ("scs_base", "scs_sp"):
+        machine.write_u64(thread_info + opened.struct("thread_info").fields[member].offset, stack)
+    machine.set_register(register, stack)
+    return ((stack, _SHADOW),)
+
+
 def _arm64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """The task is in SP_EL0, the per-CPU distance in TPIDR_EL1."""
+    """The task is in SP_EL0, the per-CPU distance in TPIDR_EL1, the shadow call stack at X18."""
     task = _task(opened, machine, heap)
     machine.set_register("sp_el0", task)
     machine.set_register("tpidr_el1", 0)
-    return Cpu(task, 0)
+    return Cpu(task, 0, _shadow(opened, machine, heap, task, "x18"))
 
 
 def _riscv64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """The task is in tp; the per-CPU distance is read from __per_cpu_offset, which is zero before boot."""
+    """The task is in tp; the per-CPU distance is read from __per_cpu_offset, which is zero before boot; the shadow call stack is at
+    gp."""
     task = _task(opened, machine, heap)
     machine.set_register("tp", task)
-    return Cpu(task, 0)
+    return Cpu(task, 0, _shadow(opened, machine, heap, task, "gp"))
 
 
 _BOOT: dict[str, Callable[[Opened, Machine, Heap], Cpu]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
