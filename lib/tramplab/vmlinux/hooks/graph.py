@@ -118,6 +118,7 @@ def _shadow_stack(machine: RealMachine) -> None:
 def _clock(machine: RealMachine) -> None:
     """Up to v6.13 each entry and return is timed, on x86-64 by the TSC once boot has found that it can be used."""
     if machine.opened.has("__use_tsc"):
+        put(machine, "static_key", machine.address("__use_tsc"), {"enabled": 1})
         for site, code in list(x86_64.flipped(machine.opened, machine.machine.read, "__use_tsc")):
             machine.write(site, code)
 
