@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ... import isa as isas
-from ...base.errors import TramplabError
+from ...base.errors import GuestFault, StepLimit, TramplabError
 from ...ftrace import releases
 from ...ftrace.releases import Features
+from ...ftrace.steps import Write
 from ...races.schemes.play import Stage
 from ...races.schemes.schemes import SCHEMES, Scheme
 from ...races.subject import Subject
@@ -45,7 +46,28 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
         known_ones = f"those that it does are {', '.join(names)}" if names else "nor by any other that is explored"
         raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {known_ones}.")
     first = [machine, *(RealMachine(opened) for _ in chosen[1:])]
-    return [(scheme, scheme.subject(stage(m))) for scheme, m in zip(chosen, first, strict=True)]
+    made = [(scheme, scheme.subject(stage(m)), m) for scheme, m in zip(chosen, first, strict=True)]
+    for scheme, subject, m in made:
+        _require_calls(scheme, subject, m)
+    return [(scheme, subject) for scheme, subject, _ in made]
+
+
+def _require_calls(scheme: Scheme, subject: Subject, machine: RealMachine) -> None:
+    """Call the function where nobody changes anything: before the plan, behind it, and where an ops has just been attached or is
+    about to go. Raises TramplabError where such a call does not return: that is no race, but something that is missing here."""
+    machine.machine.keep()
+    lives = (step for ops in subject.ops for step in (ops.on, ops.off) if step is not None)
+    for count in sorted({0, *lives, len(subject.steps)}):
+        machine.apply([step for step in subject.steps[:count] if isinstance(step, Write)])
+        try:
+            machine.machine.call(subject.entry, dict(subject.call.registers), subject.call.stack)
+        except (GuestFault, StepLimit) as e:
+            raise TramplabError(
+                f"{machine.opened.payload.path} is not explored by {scheme.name}, because a call fails where nobody changes "
+                f"anything: {e}"
+            ) from None
+        finally:
+            machine.machine.put_back()
 
 
 def stage(machine: RealMachine) -> Stage:
@@ -67,7 +89,7 @@ def stage(machine: RealMachine) -> Stage:
         stack=(),
         value=value,
         private=((machine.cpu.task, machine.opened.struct("task_struct").size),),
-        scratch=(),
+        scratch=machine.cpu.shadow,
         vector=None,
         carry_out=machine.apply,
         kernel=str(machine),
