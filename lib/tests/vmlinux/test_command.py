@@ -12,9 +12,11 @@ from tramplab.base.width import WIDTH
 from tramplab.vmlinux import command
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import packages
+from tramplab.vmlinux.hooks import callbacks
 from tramplab.vmlinux.results.result import added, machine_of
 from tramplab.vmlinux.saved import saved
 
+real = callbacks.seen
 ONE = {p.isa: p for p in packages() if p.one}
 
 
@@ -83,6 +85,19 @@ def test_json_is_what_is_published(tramplab, image):
     found = json.loads(out)
     published = saved.read(next(p for p in ONE.values() if p.name == image.name))
     assert status == 0 and {"package": published["package"], **found} == {k: v for k, v in published.items() if k != "srso"}
+
+
+@one
+def test_a_hook_that_is_not_measured_shows_in_the_exit_status(tramplab, image, monkeypatch):
+    """One that the kernel does not have does not; one alone to be shown is a sentence."""
+    monkeypatch.setattr(callbacks, "seen", lambda machine, function, hits=1: real(machine, function, 3))
+    for more in ((), ("--json",), ("--csv",)):
+        assert tramplab(image, "--hook", "none,ops-regs,ops", *more)[0] == command.UNMEASURED == 1
+        assert tramplab(image, "--hook", "none,ops-regs", *more)[0] == 0
+    assert "ops: NOT MEASURED, the callback ran 1 times, not 3" in tramplab(image, "--hook", "ops")[1]
+    assert tramplab(image, image, "--hook", "ops")[0] == tramplab("diff", image, image, "--hook", "ops")[0] == 1
+    status, out, err = tramplab(image, "--trace", "ops")
+    assert (status, out) == (2, "") and "ops was not measured on" in err
 
 
 @one

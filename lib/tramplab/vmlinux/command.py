@@ -7,7 +7,7 @@ import gc
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from .run import measure
 from .run.machine import USUAL, RealMachine
 from .run.measure import Measured
 
+#: The exit status where a hook was not measured for another reason than that a kernel does not have it.
+UNMEASURED = 1
 _DIFF = 3  # the word, and two images
 
 
@@ -34,7 +36,8 @@ def add(sub: argparse._SubParsersAction) -> None:
     p = sub.add_parser(
         "kernel",
         help="real kernel images, or two compared: kernel IMAGE..., kernel diff A B",
-        description="Open kernel images, bring their text to its booted state, and call a function with each hook on it.",
+        description="Open kernel images, bring their text to its booted state, and call a function with each hook on it. The exit "
+        f"status is {UNMEASURED} where a hook that an image has was not measured.",
     )
     p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux, or several; or: diff A B")
     p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
@@ -50,8 +53,8 @@ def add(sub: argparse._SubParsersAction) -> None:
 
 
 def kernel(args: argparse.Namespace) -> int:
-    """Run it; returns the exit status, which says whether one of several images could not be measured. Raises TramplabError for
-    what cannot be."""
+    """Run it; returns the exit status, which says whether a hook, or one of several images, could not be measured. Raises
+    TramplabError for what cannot be."""
     if sum(map(bool, (args.json, args.csv, args.trace, args.calls, args.lab))) > 1:
         raise TramplabError("--json, --csv, --trace, --calls and --lab are ways to show a result: choose one.")
     if args.hook and (args.trace or args.calls):
@@ -61,20 +64,19 @@ def kernel(args: argparse.Namespace) -> int:
         raise TramplabError("diff compares two kernel images: tramplab kernel diff A B.")
     if args.core and (args.csv or args.trace or args.calls or args.lab or (two and args.json)):
         raise TramplabError("estimates are in the table, and in JSON of one kernel image: leave --core away, or how it is shown.")
-    if two:
-        _diff(args)
-    elif len(args.image) > 1:
-        return _several(args)
-    else:
-        _one(args)
-    return 0
+    return (_diff if two else _several if len(args.image) > 1 else _one)(args)
 
 
-def _one(args: argparse.Namespace) -> None:
+def _status(results: Iterable[dict[str, Any]]) -> int:
+    """The exit status that results say."""
+    return UNMEASURED if any(row["status"] == measure.FAILED for result in results for row in result["hooks"]) else 0
+
+
+def _one(args: argparse.Namespace) -> int:
     machine = machine_of(Path(args.image[0]), args.mitigations)
     if args.trace or args.calls:
         _trace(machine, args)
-        return
+        return 0
     result, estimates = _measured(machine, args)
     if estimates:
         result["estimates"] = estimates
@@ -90,6 +92,7 @@ def _one(args: argparse.Namespace) -> None:
         sys.stdout.write(show.made_text(result))
     else:
         sys.stdout.write(show.text(result) + _estimate_text(estimates))
+    return _status([result])
 
 
 def _several(args: argparse.Namespace) -> int:
@@ -109,7 +112,7 @@ def _several(args: argparse.Namespace) -> int:
         print(json.dumps([{"image": path, **result} for path, result in results], indent=1))
     elif results:
         sys.stdout.write(show.as_csv(results) if args.csv else show.several_text(results))
-    return max(failed.values(), default=0)
+    return max([*failed.values(), _status(result for _, result in results)])
 
 
 def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
@@ -162,12 +165,12 @@ def _estimate_text(estimates: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n" if estimates else ""
 
 
-def _diff(args: argparse.Namespace) -> None:
+def _diff(args: argparse.Namespace) -> int:
     if args.trace or args.lab or args.csv:
         raise TramplabError("--trace, --lab and --csv are for one kernel image, not for diff.")
     if args.calls:
         _diff_of_calls(args)
-        return
+        return 0
     results: list[dict[str, Any]] = []
     estimates = []
     for machine in _two(args):
@@ -180,11 +183,12 @@ def _diff(args: argparse.Namespace) -> None:
         rows = [{name: getattr(c, name) for name in ("hook", "before", "after", "said", "symbols")} for c in changes]
         body = {"body": before["body"]} if "body" in before else {}
         print(json.dumps({"before": before["kernel"], "after": after["kernel"], **body, "changes": rows}, indent=1))
-        return
+        return _status(results)
     sys.stdout.write(show.diff_text(before, after, changes))
     for which, of in zip(("before", "after"), estimates, strict=True):
         if of:
             sys.stdout.write(f"\n{which}:{_estimate_text(of)}")
+    return _status(results)
 
 
 def _two(args: argparse.Namespace) -> Iterator[RealMachine]:
