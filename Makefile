@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test check lint bench fuzz lab serve update native kernels booted lock clean browser qemu system spin
+.PHONY: help book text site test check lint bench fuzz lab serve update native kernels booted own lock clean browser qemu system spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -129,6 +129,15 @@ booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and mea
 	$(call writable,data)
 	@$(PY) -m tramplab.boot
 	@echo "== now: make update"
+
+# As somebody might build them: by GCC and clang, with CFI, a shadow call stack, frame pointers, without what distributions have.
+# OWN="x86_64-clang ..." names some of them; each takes two processors about five minutes.
+own: $(VENV)/test  ## build small kernels from Debian's Linux source into the cache, for tests that use them (OWN=...: some)
+	$(call debian,clang-19,clang-19 lld-19 llvm-19,own kernels)
+	$(call debian,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu,own kernels)
+	$(call debian,riscv64-linux-gnu-gcc,gcc-riscv64-linux-gnu,own kernels)
+	$(call debian,pahole,pahole flex bison bc libelf-dev libssl-dev linux-source-6.12,own kernels)
+	cd lib && ../$(PY) tests/support/vmlinux/own_kernels.py --folder "$(abspath _build/own-kernels)" $(OWN)
 
 # One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
 LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
