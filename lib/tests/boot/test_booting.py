@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from support.vmlinux import own_kernels
 from tramplab.base.errors import TramplabError
 from tramplab.boot import module, plan, saved, trials
 from tramplab.boot.probes import PROBES
+from tramplab.boot.qemu import MACHINES
 from tramplab.cli import main
 from tramplab.ftrace.ops import FL_RECURSION
 from tramplab.vmlinux.debian.fetch import content, there
@@ -136,6 +138,27 @@ def test_the_module_of_an_older_kernel(image, monkeypatch):
     header = module.layout(old)
     assert "#define DIRECT_BY_ADDRESS 1\n" in header and f"#define FLAGS_TURNED {FL_RECURSION}\n" in header
     assert set(module.handlers(old.isa, module.made(old))) == set(module.HANDLERS)
+
+
+@bootable
+@pytest.mark.parametrize("lacks", ["register_kprobe", "register_kretprobe", "register_fprobe_ips", "register_ftrace_direct"])
+def test_the_module_of_a_kernel_without_a_kind_of_probe(image, lacks):
+    opened = open_image(image)
+    symbols = {name: symbol for name, symbol in opened.image.symbols.items() if name != lacks}
+    file = module.made(replace(opened, image=replace(opened.image, symbols=symbols)))
+    assert lacks.encode() not in file and lacks.encode() in module.made(opened)
+
+
+@pytest.mark.parametrize("name", own_kernels.KERNELS)
+def test_small_kernels_load_our_module(name, capsys):
+    """With CFI, whose kernels look for a hash before what they call, and where checksums of symbols are compared."""
+    image, isa = own_kernels.place(name, "boot"), own_kernels.KERNELS[name].isa
+    if image is None or not shutil.which(MACHINES[isa].program):
+        pytest.skip(f"the kernel {name} is not in the cache (`make own` builds it), or there is no {MACHINES[isa].program}")
+    assert main(["boot", str(image), "--probe", "ops,ops:2,kprobe,kretprobe,bpf-fmodret", "--json"]) == 0
+    *found, absent = json.loads(capsys.readouterr().out)["probes"]
+    assert all(row.get("hits") == row.get("expected") != {} for row in found) and not any("refused" in row for row in found)
+    assert absent["absent"] == "security_task_prctl() cannot be traced in this kernel"
 
 
 @pytest.mark.parametrize("name", ["init", "plan", "tramplab.ko", "two words.ko", "-x.ko", "sys"])

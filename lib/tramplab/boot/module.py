@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -20,14 +21,18 @@ from ..vmlinux.run.layout import turned
 from .plan import LEAF
 
 SOURCE = Path(__file__).resolve().parent / "ko" / "hooks.c"
-#: Prefix of the names in layout.h -> the struct, and its members that the module sets or reads.
+#: Prefix of the names in layout.h -> the struct, its members that the module sets or reads, and functions that come with it.
 _STRUCTS = {
-    "MODULE": ("module", {"NAME": "name", "INIT": "init"}),
-    "OPS": ("ftrace_ops", {"FUNC": "func", "FLAGS": "flags", "PRIVATE": "private"}),
-    "KPROBE": ("kprobe", {"ADDR": "addr", "PRE_HANDLER": "pre_handler"}),
-    "KRETPROBE": ("kretprobe", {"KP": "kp", "HANDLER": "handler"}),
+    "MODULE": ("module", {"NAME": "name", "INIT": "init"}, ()),
+    "OPS": ("ftrace_ops", {"FUNC": "func", "FLAGS": "flags", "PRIVATE": "private"}, ()),
+    "KPROBE": ("kprobe", {"ADDR": "addr", "PRE_HANDLER": "pre_handler"}, ("register_kprobe",)),
+    "KRETPROBE": ("kretprobe", {"KP": "kp", "HANDLER": "handler"}, ("register_kprobe", "register_kretprobe")),
+    "FPROBE": (
+        "fprobe",
+        {"ENTRY": "entry_handler", "EXIT": "exit_handler", "DATA": "entry_data_size", "MISSED": "nmissed"},
+        ("register_fprobe_ips",),
+    ),
 }
-_FPROBE = {"FPROBE": ("fprobe", {"ENTRY": "entry_handler", "EXIT": "exit_handler", "DATA": "entry_data_size", "MISSED": "nmissed"})}
 #: The module's handlers that probes are measured with.
 HANDLERS = ("callback", "trampoline", "fprobe_entry", "fprobe_exit", "kprobe_handler", "kretprobe_handler")
 #: What the module's parameter reads as: calls of handlers, calls that fprobes say they missed, and returns with a code segment that
@@ -40,6 +45,7 @@ _BY_OPS = (6, 3)
 _FPROBE_BY_REGS = (6, 14)
 #: Every kernel with CFI has it (kernel/cfi.c).
 _CFI = "report_cfi_failure"
+_SH_FLAGS = 8  # where they are in an ELF section's header
 _MOV_EAX, _FARTHEST = b"\xb8", 64
 #: What a kernel's release and the words after it are made of (include/linux/vermagic.h).
 _VERMAGIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:+~_@=/-]{0,255}")
@@ -48,8 +54,10 @@ _VERMAGIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:+~_@=/-]{0,255}")
 def layout(opened: Opened) -> str:
     """The header that says what the image has."""
     names: dict[str, object] = {}
-    for prefix, (struct, members) in (_STRUCTS | (_FPROBE if opened.has("register_fprobe_ips") else {})).items():
-        of = opened.struct(struct)
+    for prefix, (kind, members, functions) in _STRUCTS.items():
+        if not all(map(opened.has, functions)):
+            continue
+        of = opened.struct(kind)
         names[f"{prefix}_SIZE"] = of.size
         names |= {f"{prefix}_{name}": of.fields[member].offset for name, member in members.items()}
     names["FPROBE_REGS"] = "ftrace_regs" if _numbers(opened) >= _FPROBE_BY_REGS else "pt_regs"
@@ -88,7 +96,22 @@ def _bytes(opened: Opened, address: int, size: int) -> bytes:
 def made(opened: Opened) -> bytes:
     """The module's file. A kernel with CFI looks for the hash of a function's type before the function."""
     flags = ("-fsanitize=kcfi", *_padded(opened)) if opened.has(_CFI) else ()
-    return toolchain.module(opened.isa, SOURCE, layout(opened), flags)
+    return _without_sites(toolchain.module(opened.isa, SOURCE, layout(opened), flags))
+
+
+def words(opened: Opened) -> str:
+    """What the kernel's command line has to say for it: x86-64's with CFI has other hashes after each boot else, in its own code
+    (arch/x86/kernel/alternative.c)."""
+    return "cfi=norand" if opened.isa.name == "x86_64" and opened.has(_CFI) else ""
+
+
+def _without_sites(file: bytes) -> bytes:
+    """The same without what lists the room before functions, which is not to be loaded: a section for each, all of one name."""
+    elf, out = ELFFile(io.BytesIO(file)), bytearray(file)
+    for number, section in enumerate(elf.iter_sections()):
+        if section.name == "__patchable_function_entries":
+            struct.pack_into("<Q", out, elf["e_shoff"] + number * elf["e_shentsize"] + _SH_FLAGS, 0)
+    return bytes(out)
 
 
 def _padded(opened: Opened) -> tuple[str, ...]:

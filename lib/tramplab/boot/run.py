@@ -63,4 +63,5 @@ def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Any]]
 
 def _lines(machine: RealMachine, how: How, text: str, module_: bytes) -> Generator[str]:
     files = {"plan": text.encode(), plan.MODULE: module_, **(how.modules or {})}
-    return qemu.lines(machine.isa, str(how.image), bootable(how.image), files, how.append, how.seconds)
+    append = f"{module.words(machine.opened)} {how.append}"
+    return qemu.lines(machine.isa, str(how.image), bootable(how.image), files, append, how.seconds)

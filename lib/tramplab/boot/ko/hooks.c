@@ -71,10 +71,6 @@ asm(SECTION(".plt") SECTION(".got") SECTION(".got.plt"));
 int register_ftrace_function(void *ops);
 int unregister_ftrace_function(void *ops);
 int ftrace_set_filter_ip(void *ops, u64 ip, int remove, int reset);
-int register_kprobe(void *p);
-void unregister_kprobe(void *p);
-int register_kretprobe(void *rp);
-void unregister_kretprobe(void *rp);
 unsigned int int_sqrt(u64 x);
 u64 lcm(u64 a, u64 b);
 unsigned int stack_trace_save(u64 *entries, unsigned int size, unsigned int skip);
@@ -83,8 +79,6 @@ int sprintf(char *to, const char *format, ...);
 u64 called, old_segments;
 
 static char ops[MAX][OPS_SIZE] __attribute__((aligned(64)));
-static char kprobes[MAX][KPROBE_SIZE] __attribute__((aligned(64)));
-static char kretprobes[MAX][KRETPROBE_SIZE] __attribute__((aligned(64)));
 
 void callback(u64 ip, u64 parent_ip, struct ftrace_ops *op, struct ftrace_regs *regs)
 {
@@ -115,13 +109,6 @@ int kprobe_handler(struct kprobe *p, struct pt_regs *regs)
 
 static u64 stack[MAX_STACK];
 static unsigned int stacked;
-
-static int stack_handler(struct kprobe *p, struct pt_regs *regs)
-{
-	if (!called++)
-		stacked = stack_trace_save(stack, MAX_STACK, 0);
-	return 0;
-}
 
 int kretprobe_handler(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
@@ -265,8 +252,18 @@ static u64 missed(void)
 	return all;
 }
 
-/* To take away a probe that was refused ends badly. */
-static char has_kprobe[MAX], has_kretprobe[MAX];
+#ifdef KPROBE_SIZE
+static char kprobes[MAX][KPROBE_SIZE] __attribute__((aligned(64)));
+static char has_kprobe[MAX]; /* to take away a probe that was refused ends badly */
+int register_kprobe(void *p);
+void unregister_kprobe(void *p);
+
+static int stack_handler(struct kprobe *p, struct pt_regs *regs)
+{
+	if (!called++)
+		stacked = stack_trace_save(stack, MAX_STACK, 0);
+	return 0;
+}
 
 static int kprobe_add(u64 i, u64 address, u64 offset, void *handler)
 {
@@ -288,6 +285,13 @@ static int kprobe_remove(u64 i)
 	unregister_kprobe(kprobes[i]);
 	return 0;
 }
+#endif
+
+#ifdef KRETPROBE_SIZE
+static char kretprobes[MAX][KRETPROBE_SIZE] __attribute__((aligned(64)));
+static char has_kretprobe[MAX];
+int register_kretprobe(void *rp);
+void unregister_kretprobe(void *rp);
 
 static int kretprobe_add(u64 i, u64 address)
 {
@@ -309,6 +313,7 @@ static int kretprobe_remove(u64 i)
 	unregister_kretprobe(kretprobes[i]);
 	return 0;
 }
+#endif
 
 __attribute__((noinline)) static void leave(char byte)
 {
@@ -366,16 +371,20 @@ static int command(const char *text, const struct kernel_param *param)
 	case 'F':
 		return unregister_fprobe(fprobes[i]);
 #endif
+#ifdef KPROBE_SIZE
 	case 'k':
 		return kprobe_add(i, address, flags, kprobe_handler);
 	case 's':
 		return kprobe_add(i, address, flags, stack_handler);
 	case 'K':
 		return kprobe_remove(i);
+#endif
+#ifdef KRETPROBE_SIZE
 	case 'r':
 		return kretprobe_add(i, address);
 	case 'R':
 		return kretprobe_remove(i);
+#endif
 	case 'x':
 		int_sqrt(i);
 		return 0;
