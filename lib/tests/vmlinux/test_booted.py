@@ -97,6 +97,17 @@ def test_a_return_may_have_a_prefix(place, monkeypatch):
     assert [patched(kernel, 1, mitigations) for mitigations in ("none", SRSO)] == [b"\xc3" + b"\xcc" * 5, safe]
 
 
+def test_a_static_call_may_be_a_conditional_jump(place, monkeypatch):
+    """clang makes one of a tail call: it leads to what the key holds, or to a return where that is nothing."""
+    monkeypatch.setitem(LINKED, 3, bytes.fromhex("0f84") + struct.pack("<i", at(20) - at(3) - 11))
+    leads = {n: bytes.fromhex("0f84") + struct.pack("<i", at(n) - at(3) - 11) for n in (8, 9)}
+    assert patched(opened(place, bootable.kernel()), 3) == leads[8]
+    nothing = relative(table("__start_static_call_sites") + 4, KEY - 16)
+    assert patched(opened(place, bootable.kernel(patches=nothing)), 3) == LINKED[3]
+    monkeypatch.setitem(bootable._NAMES, 9, "t__static_call_return")
+    assert patched(opened(place, bootable.kernel(patches=nothing)), 3) == leads[9]
+
+
 def test_a_return_that_is_none(place, monkeypatch):
     monkeypatch.setitem(LINKED, 1, bytes.fromhex("9090909090"))
     said = f"FILE is damaged, no jump to the return thunk is at {at(1) + 5:#x}, where its table of returns points: "

@@ -19,6 +19,8 @@ from .text import Text
 
 _INT3 = b"\xcc"
 _RET, _JMP8, _CS = b"\xc3" + _INT3 * 4, 0xEB, 0x2E
+#: What a conditional static call of nothing jumps to (arch/x86/kernel/static_call.c).
+_NOTHING = "__static_call_return"
 _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
 
@@ -79,9 +81,9 @@ def _static_calls(opened: Opened, text: Text) -> int:
     """Sites of static calls: each calls, or jumps to, what its key holds; nothing where that is nothing."""
     done = 0
     for site, key, tail in static_calls(opened, text.read):
-        if text.read(site, 1) == (JMP if tail else CALL).encode(0, 0)[:1]:  # not a conditional tail call
-            target = text.word(key)
-            text.write(site, static_call(site, target and reached(opened, site, target), tail))
+        now, target = text.read(site, 2), text.word(key)
+        if _jumps_if(now) or now[:1] == (JMP if tail else CALL).encode(0, 0)[:1]:
+            text.write(site, static_call(opened, now, site, target and reached(opened, site, target), tail))
             done += 1
     return done
 
@@ -95,8 +97,12 @@ def static_calls(opened: Opened, read: Read) -> Iterator[tuple[int, int, bool]]:
             yield at + site, (at + 4 + key) & ~3, bool((at + 4 + key) & 1)
 
 
-def static_call(site: int, target: int, tail: bool) -> bytes:
-    """The code at the site of a static call of a function; of a call of none, where target is 0."""
+def static_call(opened: Opened, now: bytes, site: int, target: int, tail: bool) -> bytes:
+    """The code at the site of a static call of a function; of a call of none, where target is 0. now: what is there, which is a
+    conditional jump where clang has made one of a tail call."""
+    if _jumps_if(now):
+        to = target or (opened.address(_NOTHING) if opened.has(_NOTHING) else 0)  # older ones cannot do this
+        return now[:2] + JMP.encode(site + 1, to)[1:] if to else now
     if not target:
         return _RET if tail else NOP5
     return (JMP if tail else CALL).encode(site, target)
@@ -119,6 +125,11 @@ def flipped(opened: Opened, read: Read, key: str) -> Iterator[tuple[int, bytes]]
         else:
             far = reached(opened, at_site, at + entry.fields["target"].offset + target)
             yield at_site, bytes([_JMP8, far - at_site - 2 & 0xFF]) if size == 2 else JMP.encode(at_site, far)
+
+
+def _jumps_if(code: bytes) -> bool:
+    """Is it a conditional jump with a distance of 4 bytes (Intel SDM, Jcc)?"""
+    return code[0] == 0x0F and 0x80 <= code[1] <= 0x8F
 
 
 def _named(opened: Opened, text: Text, start: str) -> Iterator[int]:
@@ -161,7 +172,7 @@ def _retpolines(opened: Opened, text: Text) -> int:
         code = text.read(site, 7)
         skip = int(code[0] == _CS)  # which leaves room for the longer forms
         opcode = code[skip]
-        conditional = opcode == 0x0F and 0x80 <= code[skip + 1] <= 0x8F
+        conditional = _jumps_if(code[skip:])
         size = skip + (6 if conditional else 5)
         register = thunks.get(site + size + struct.unpack_from("<i", code, size - 4)[0])
         if register is None or (opcode not in (0xE8, 0xE9) and not conditional):

@@ -104,7 +104,7 @@ def _static_call(machine: RealMachine, name: str, func: int) -> None:
         read, wanted = machine.machine.read, machine.address(key)
         sites = [(site, tail) for site, of, tail in x86_64.static_calls(machine.opened, read) if of == wanted]
         for site, tail in ((machine.address(trampoline), True), *sites):
-            machine.write(site, x86_64.static_call(site, func, tail))
+            machine.write(site, x86_64.static_call(machine.opened, read(site, 2), site, func, tail))
 
 
 def _shadow_stack(machine: RealMachine) -> None:
