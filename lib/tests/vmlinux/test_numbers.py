@@ -30,7 +30,8 @@ from tramplab.vmlinux.saved import store
 
 EVERY = {p.name: p for p in packages()}
 ONE = [p.name for p in packages() if p.one]
-PUSH_RBP, MOV_RBP_RSP = b"\x55", b"\x48\x89\xe5"
+#: What x86-64's unwinder by frame pointers has, and no other.
+FRAME_UNWINDER = ("unwind_state", "orig_sp")
 #: Banners -> the mainline release that they are of.
 BANNERS = {
     "7.3-rc7": "v7.3",
@@ -136,14 +137,14 @@ def test_the_lab_beside_a_kernel_that_it_cannot_build_says_why():
 
 
 @pytest.mark.parametrize("name", [n for n in ONE if EVERY[n].isa == "x86_64"])
-def test_the_lab_beside_a_kernel_is_built_as_that_is_or_says_what_it_has_not(name):
+def test_the_lab_beside_a_kernel_is_built_as_that_is_or_says_what_it_has_not(name, monkeypatch):
     """With frame pointers, without landing pads, and with lockdep, which the lab has not."""
     kernel = RealMachine(opened(name))
     assert beside.built(facts.of(kernel)) == []
-    schedule = kernel.function("schedule")
-    kernel.write(schedule.site.body, PUSH_RBP + MOV_RBP_RSP)
+    has = kernel.opened.types.has
+    monkeypatch.setattr(kernel.opened.types, "has", lambda *asked: asked == FRAME_UNWINDER or has(*asked))
     symbols = {n: s for n, s in kernel.opened.image.symbols.items() if n != "ibt_save"}
-    symbols["lock_acquire"] = Symbol("lock_acquire", schedule.address, 16)
+    symbols["lock_acquire"] = Symbol("lock_acquire", kernel.address("schedule"), 16)
     kernel.opened = dataclasses.replace(kernel.opened, image=dataclasses.replace(kernel.opened.image, symbols=symbols))
     found = facts.of(kernel)
     assert beside.built(found)[0].startswith("built as this kernel: frame_pointer=True, ibt=False, trampoline_endbr=")

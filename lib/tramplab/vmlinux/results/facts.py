@@ -35,19 +35,17 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
     "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
 }
-#: Those that only kernels of one ISA have.
+#: Those that only kernels of one ISA have. x86-64's has frame pointers where it unwinds by them; a single function may have one in
+#: any kernel.
 _OF_ISA: dict[str, dict[str, Callable[[RealMachine], bool]]] = {
     "x86_64": {
-        "FRAME_POINTER": lambda machine: _begins(machine, "mov rbp, rsp"),
+        "FRAME_POINTER": lambda machine: machine.opened.types.has("unwind_state", "orig_sp"),
         "X86_KERNEL_IBT": _symbol("ibt_save"),
         "FTRACE_CALLER_ENDBR": lambda machine: machine.machine.read(machine.address("ftrace_caller"), 4) == ENDBR64,
         "CALL_DEPTH_TRACKING": _symbol("callthunks_translate_call_dest"),
     },
     "arm64": {"ARM64_BTI_KERNEL": lambda machine: _prologue(machine)[0].text == "bti c"},
-    "riscv64": {
-        "FRAME_POINTER": lambda machine: _begins(machine, "addi s0, sp", "c.addi4spn s0"),
-        "RISCV_ISA_C": lambda machine: any(i.size < len(NOP4) for i in _prologue(machine)),
-    },
+    "riscv64": {"RISCV_ISA_C": lambda machine: any(i.size < len(NOP4) for i in _prologue(machine))},
 }
 #: Options that no distribution has on, which are told of where they are on.
 _SELDOM: dict[str, Callable[[RealMachine], bool]] = {
@@ -95,11 +93,6 @@ def _prologue(machine: RealMachine) -> list[Instruction]:
         found.append(machine.machine.instruction_at(at))
         at += found[-1].size
     return found
-
-
-def _begins(machine: RealMachine, *texts: str) -> bool:
-    """Is one of these among its first instructions?"""
-    return any(i.text.startswith(texts) for i in _prologue(machine))
 
 
 def _unknown(opened: Opened) -> list[str]:
