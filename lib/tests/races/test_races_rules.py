@@ -5,6 +5,8 @@ Without any one of them a test here fails: what is said to be safe would be unsa
 
 import dataclasses
 import functools
+import itertools
+import math
 
 import pytest
 
@@ -13,8 +15,8 @@ from tramplab.ftrace.steps import BYTE, INSTRUCTION, POINTER, Sync, Wait, Write,
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import SAFE, UNSAFE, explore
 from tramplab.races.model.executions import Executions
-from tramplab.races.model.fetches import STALE, Fetches
-from tramplab.races.model.moments import ORDERED, UNORDERED
+from tramplab.races.model.fetches import COHERENT, MODELS, STALE, Fetches
+from tramplab.races.model.moments import DATA, ORDERED, UNORDERED
 from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
 from tramplab.races.model.verdicts import FREED, TARGET
@@ -114,9 +116,32 @@ def test_a_load_of_the_pointer_may_be_early():
     threads = early.threads_of
     literal = next(s.address for s in subject("arm64-call-ops").steps if isinstance(s, Write) and s.why.endswith("its only ops"))
     last = len(threads.moments) - 1
-    assert not threads._since(last, [(literal, POINTER)]), "it has just taken one"
-    assert any(threads._since(n, [(literal, POINTER)]) for n in range(last))
-    assert not any(threads._since(n, [(FIRST.address, POINTER)]) for n in range(last)), "no word among the text"
+    assert not threads._since(last, [(literal, POINTER)], False), "it has just taken one"
+    assert any(threads._since(n, [(literal, POINTER)], False) for n in range(last))
+    assert not any(threads._since(n, [(literal, POINTER)], True) for n in range(last)), "it has taken the one of this moment"
+    assert not any(threads._since(n, [(FIRST.address, POINTER)], False) for n in range(last)), "no word among the text"
+
+
+@pytest.mark.parametrize("name", ["arm64-call-ops", "arm64-direct", "arm64-direct-far"])
+def test_a_call_whose_load_is_early_need_not_reach_what_came_since(name):
+    """Also where text is never old: the call would find the new BL and the pointer of before."""
+    assert explore(subject(name), 1, COHERENT, data=UNORDERED).verdict == SAFE
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_no_model_is_safer_than_a_weaker_one(name):
+    """A machine that may fetch older text, or see stores in more orders, can do all that the stronger one can: it goes wrong where
+    that does, and after no more steps."""
+    ran, models = Executions(subject(name)), list(itertools.product(MODELS, DATA))
+    steps = {}
+    for fetch, data in models:
+        result = explore(ran.subject, 1, fetch, data=data, executions=ran)
+        assert not result.limit
+        steps[fetch, data] = len(result.schedule) or math.inf
+    rank = {model: (MODELS.index(model[0]), DATA.index(model[1])) for model in models}
+    weaker = [(a, b) for a in models for b in models if rank[a][0] <= rank[b][0] and rank[a][1] <= rank[b][1]]
+    assert len(weaker) == 18, "each with itself as well"
+    assert not [(a, b) for a, b in weaker if steps[b] > steps[a]], "of a stronger model and a weaker one, which is safer"
 
 
 # -- who is waited for

@@ -76,12 +76,21 @@ class Threads:
         return bool(word >> 8 * (counter & 7) & _COUNT)
 
     def _due(self, number: int, refetched: bool) -> frozenset[int]:
-        """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
-        that are attached then, as nothing will ever make it look again."""
+        """The ops that every call must reach that begins at a moment, wherever the CPU has its text and what it loads from; at the
+        last moment all that are attached then, as nothing will ever make it look again."""
         last = number == len(self.moments) - 1
-        seen = self.moments[number if last else self._fetches.earliest(number, refetched)].done
+        seen = self.moments[number if last else self._oldest(number, refetched)].done
         on = [o for o in self.subject.ops if o.on is not None and not _first_steps(o.on) & ~seen]
         return frozenset(o.address for o in on if not self._leaves(o, number))
+
+    def _oldest(self, number: int, refetched: bool) -> int:
+        """The moment from which on a CPU may have what it fetches, and what it loads early."""
+        text = self._fetches.earliest(number, refetched)
+        return min(text, self._loads(number, refetched)) if self._early else text
+
+    def _loads(self, number: int, refetched: bool) -> int:
+        """The moment from which on it may have what it loads; refetched: it has taken an interrupt in this one."""
+        return number if refetched else self.moments[number].loads
 
     def _leaves(self, ops: Attachment, number: int) -> bool:
         """Has an ops begun to go away?"""
@@ -97,21 +106,21 @@ class Threads:
                 wrong = Violation(TORN, f"{instruction.hex()} at {self._where(local.pc)}, which nobody wrote")
                 found.append((at, wrong, instruction))
                 continue
-            for step in self._outcomes(number, at, instruction):
+            for step in self._outcomes(number, at, instruction, refetched):
                 found.append((step.next, self._wrong(number, local, step), instruction))
         return found
 
-    def _outcomes(self, number: int, at: int, instruction: bytes) -> list[Step]:
+    def _outcomes(self, number: int, at: int, instruction: bytes, refetched: bool) -> list[Step]:
         """What one instruction can do: with what is in memory, and where loads may be early with what was."""
         done, step = self.moments[number].done, self._step(number, at, instruction)
-        late = self._since(number, step.reads)
+        late = self._since(number, step.reads, refetched)
         return [step, *(self._step(number, at, instruction, done & _first_steps(n)) for n in late)]
 
-    def _since(self, number: int, reads: Sequence[tuple[int, int]]) -> list[int]:
+    def _since(self, number: int, reads: Sequence[tuple[int, int]], refetched: bool) -> list[int]:
         """The writes of words among the text that an early load need not have seen, of those that are done."""
         if not self._early:
             return []
-        now, seen = self.moments[number].done, self.moments[self.moments[number].loads].done
+        now, seen = self.moments[number].done, self.moments[self._loads(number, refetched)].done
         words = [n for read in reads if self.subject.machine.is_text(read[0]) for n, _ in self._written(read)]
         return [n for n in words if now >> n & 1 and not seen >> n & 1]
 
@@ -137,7 +146,7 @@ class Threads:
             return None
         done = self.moments[number].done
         changes = (first <= end for read in step.reads for n, first in self._written(read) if not done >> n & 1)
-        return None if any(changes) or self._since(number, step.reads) else (step.next, instruction)
+        return None if any(changes) or self._since(number, step.reads, refetched) else (step.next, instruction)
 
     def quiet(self, at: int) -> tuple[int, bytes] | None:
         """The same, where it is so at every moment."""
