@@ -19,7 +19,7 @@ from tramplab.races.model.fetches import COHERENT, MODELS, STALE, Fetches
 from tramplab.races.model.moments import DATA, ORDERED, UNORDERED
 from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
-from tramplab.races.model.verdicts import FREED, TARGET
+from tramplab.races.model.verdicts import FREED, PAIR, TARGET
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 from tramplab.races.schemes.tasks import flavours
 from tramplab.races.search.automaton import NESTS, SLEEPS, Automaton
@@ -210,3 +210,39 @@ def test_who_is_in_a_handler_keeps_the_machine_from_being_stopped():
     waiting = {state: after for state, after in one.table.items() if state[0] in stopping}
     assert any(after for (_, _, noted), after in waiting.items() if noted), "until it takes the interrupt it goes on"
     assert not any(after for (_, _, noted), after in waiting.items() if not noted)
+
+
+# -- plays
+
+
+def lived(name, *plays):
+    return dataclasses.replace(scheme(name), plays=plays).subject()
+
+
+def test_an_ops_that_comes_again_is_another_one():
+    """The first one's memory was given back: who still calls it is late, and who calls the second is right."""
+    first, second, third = lived("arm64-call-ops", "+module", "-module", "+module", "-module", "+module").ops
+    assert [o.name for o in (first, second, third)] == ["module", "module again", "module again again"]
+    assert len({o.address for o in (first, second, third)}) == 3
+    assert first.on <= first.off < first.gone < second.on <= second.off < second.gone < third.on and third.off is None
+
+
+@pytest.mark.parametrize("plays", [("+module", "-module", "+module"), ("+a", "-a", "+a"), ("+b", "+a", "-b", "+b", "-a", "+a")])
+@pytest.mark.parametrize("name", ["arm64-call-ops", "riscv64-call-ops", "riscv64-pair"])
+def test_on_off_and_on_again_is_safe_where_ops_have_a_pointer_or_the_machine_stops(name, plays):
+    assert explore(lived(name, *plays), 1, STALE, data=UNORDERED).verdict == SAFE
+
+
+def test_what_was_removed_is_not_what_came_again():
+    """Without the wait for tasks a thread reads the first ops, which is not the one that is attached."""
+    of = lived("arm64-call-ops", "+module", "-module", "+module")
+    late = explore(of, 1, STALE, numbers_of(of, ["synchronize_rcu_tasks"]))
+    assert late.violation.which == FREED and late.violation.how.startswith(of.name_of(of.ops[0].address))
+
+
+@pytest.mark.parametrize("name", ["arm64-bl", "riscv64-fixed-auipc"])
+def test_one_static_ops_is_enough_where_a_trampoline_is_shared(name):
+    """It is called with the end of the list, which a thread loaded while it was added."""
+    found = explore(lived(name, "+a"), 1, COHERENT)
+    assert found.violation.which == PAIR and found.violation.how.endswith("ftrace_list_end")
+    assert explore(lived(name, "+module", "-module", "+module"), 1, STALE).verdict == SAFE

@@ -35,19 +35,33 @@ COUNTS = ("lab_direct_hits", "lab_bpf_hits")
 _IMAGE = "bpf_tramp_image"
 #: Registering, unregistering, and leading a near direct call to the far target, before the name of the one that does.
 ON, OFF, LED = "+", "-", "~"
+#: What is added to the name of an ops that comes once more.
+_AGAIN = " again"
 
 
 @dataclass
 class _Plan:
-    """The plan of a play. names: of the functions that its ops are for."""
+    """The plan of a play.
+
+    names: of the functions that its ops are for.
+    ops: those that were ever registered; one that comes again is another one, as the memory of the first was given back.
+    """
 
     names: tuple[str, ...]
     steps: list[Step] = field(default_factory=list)
     freed: dict[int, tuple[int, int]] = field(default_factory=dict)
     made: list[tuple[int, int, str]] = field(default_factory=list)
-    ops: dict[str, tuple[Registered, Attachment]] = field(default_factory=dict)
+    ops: list[tuple[Registered, Attachment]] = field(default_factory=list)
     counter: int | None = None
     left: dict[int, list[int]] = field(default_factory=dict)  # targets that direct calls had before
+
+    def often(self, name: str) -> int:
+        """How often the request of a name was registered."""
+        return sum(attached.name.partition(_AGAIN)[0] == name for _, attached in self.ops)
+
+    def last(self, name: str) -> int:
+        """Which ops was registered for it last."""
+        return max(n for n, (_, attached) in enumerate(self.ops) if attached.name.partition(_AGAIN)[0] == name)
 
 
 @dataclass(frozen=True)
@@ -121,14 +135,14 @@ def subject(
     for name in before:
         _register(stage, plan, name, requests)
         stage.carry_out(plan.steps)
-        ops, attached = plan.ops[name]
-        plan.steps, plan.ops[name] = [], (ops, replace(attached, on=0))
+        ops, attached = plan.ops.pop()
+        plan.steps, plan.ops = [], [*plan.ops, (ops, replace(attached, on=0))]
     what = {ON: _register, OFF: _unregister, LED: _lead}
     for play in plays:
         what[play[0]](stage, plan, play[1:], requests)
     callbacks: dict[int, set[int]] = {}
     direct: dict[int, int] = {}
-    for ops, _ in plan.ops.values():
+    for ops, _ in plan.ops:
         if ops.is_direct:
             direct |= dict.fromkeys((ops.direct, *plan.left.get(ops.address, ())), ops.address)
         else:
@@ -148,7 +162,7 @@ def subject(
         targets=frozenset([*common, *(at for at, *_ in plan.made), *direct]),
         made=[*stage.made, *plan.made],
         callbacks={at: frozenset(all_of) for at, all_of in callbacks.items()},
-        ops=[attachment for _, attachment in plan.ops.values()],
+        ops=[attachment for _, attachment in plan.ops],
         private=stage.private,
         scratch=stage.scratch,
         direct=direct,
@@ -169,13 +183,14 @@ def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Reque
         (made,) = [step.data for step in steps if isinstance(step, Write) and step.address == image]
         at = stage.slowpath.image.struct(_IMAGE).fields["pcref"].offset
         plan.counter = stage.per_cpu + int.from_bytes(made[at : at + POINTER], "little")
-    plan.made += [(made.address, made.size, f"{made.name}[{name}]") for made in ops.generated]
-    plan.ops[name] = ops, Attachment(name, ops.address, on=len(plan.steps))
+    called = name + _AGAIN * plan.often(name)
+    plan.made += [(made.address, made.size, f"{made.name}[{called}]") for made in ops.generated]
+    plan.ops.append((ops, Attachment(called, ops.address, on=len(plan.steps))))
 
 
 def _lead(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
     """As modify_ftrace_direct(): the target in the ops changes while another ops keeps the function on the list."""
-    ops, _ = plan.ops[name]
+    ops, _ = plan.ops[plan.last(name)]
     image = stage.slowpath.image
     plan.left.setdefault(ops.address, []).append(ops.direct)
     ops.direct = image.address(Direct(far=True).target)
@@ -184,7 +199,8 @@ def _lead(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request])
 
 
 def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
-    ops, attached = plan.ops[name]
+    which = plan.last(name)
+    ops, attached = plan.ops[which]
     before, memory = len(plan.steps), stage.slowpath.memory
     size = memory.image.struct("ftrace_ops").size
     steps = stage.slowpath.unregister(ops)
@@ -197,4 +213,4 @@ def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Req
     waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK]
     plan.steps += steps
     gone = waits[-1] + 1 if waits else len(plan.steps)
-    plan.ops[name] = ops, Attachment(name, ops.address, attached.on, before, gone)
+    plan.ops[which] = ops, replace(attached, off=before, gone=gone)

@@ -30,9 +30,11 @@ REQUESTS: dict[str, Callable[[], Request]] = {
     "far": lambda: Direct(far=True),
     "fexit": lambda: Bpf(fexit=1),
 }
-#: What can happen to a function: ops come and go. Static ones, as the function tracer's, dynamic ones, as a module's, and a direct
-#: call, which the site makes itself where it is near.
+#: What can happen to a function: ops come and go, and come again. Static ones, as the function tracer's, dynamic ones, as a
+#: module's, and a direct call, which the site makes itself where it is near.
 LIVES = {
+    "one": ("+a", "-a", "+a"),
+    "again": ("+module", "-module", "+module"),
     "static": ("+a", "+b", "-a", "-b", "+c"),
     "reverse": ("+a", "+b", "-b", "-a", "+c"),
     "dynamic": ("+module", "+another", "-module", "-another", "+a"),
