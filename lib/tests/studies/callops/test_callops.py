@@ -83,13 +83,38 @@ def test_the_chart_names_every_scheme_in_words_and_what_no_kernel_has_last(found
 def test_each_barrier_of_each_safe_scheme_is_left_out(found, without):
     safe = set(found.loc[found["worst"] & (found["outcome"] == SAFE), "scheme"])
     assert set(without["scheme"]) == safe
-    for name, part in without.groupby("scheme"):
+    for (name, _), part in without.groupby(["scheme", "hart"]):
         assert list(part["barrier"]) == [*(b.name for b in barriers_of(scheme(name).subject())), barriers.OTHERS]
+
+
+def test_a_scheme_is_judged_on_every_hart_on_which_it_is_safe(found, without):
+    """With Ziccif, and without where a fetch of half an instruction does no harm."""
+    judged = without.groupby("scheme")["hart"].agg(set)
+    for name, harts in judged.items():
+        if scheme(name).isa != "riscv64":
+            assert harts == {barriers.NO_CHOICE}
+        else:
+            assert harts == {barriers.WHOLE, *([barriers.ANY] if of_fetch(found, name, TORN) == SAFE else [])}
+
+
+def test_a_breakpoint_of_one_parcel_needs_more_waits_without_ziccif(without):
+    """Each parcel that is written has to be refetched before the next one of the same instruction."""
+    trap = without[without["scheme"] == "riscv64-trap"]
+    cells = {(r.hart, r.barrier): (r.outcome, r.steps) for r in trap.itertuples()}
+    more = {"flush_icache_all-2": 40, "flush_icache_all-3": 44, "flush_icache_all-5": 56}
+    for name, steps in more.items():
+        assert cells[barriers.WHOLE, name] == (SAFE, 0) and cells[barriers.ANY, name] == (MIXED, steps)
+    needs = {hart: set(part.loc[part["need"] == barriers.BREAKS, "barrier"]) for hart, part in trap.groupby("hart")}
+    assert needs[barriers.ANY] - needs[barriers.WHOLE] == set(more) and needs[barriers.WHOLE] < needs[barriers.ANY]
+    assert not problem("breakpoint-waits-by-hart", without)
+    alike = without.assign(need=without["need"].where(~without["barrier"].isin(list(more)), barriers.NOTHING))
+    assert "riscv64-trap-any-needed" in problem("breakpoint-waits-by-hart", alike)
 
 
 def test_all_that_breaks_nothing_by_itself_is_left_out_together_but_fences(without):
     for row in without[without["barrier"] == barriers.OTHERS].itertuples():
-        part = without[(without["scheme"] == row.scheme) & ~without["need"].isin(("", barriers.BREAKS)) & ~without["fence"]]
+        part = without[(without["scheme"] == row.scheme) & (without["hart"] == row.hart)]
+        part = part[~part["need"].isin(("", barriers.BREAKS)) & ~part["fence"]]
         assert row.times == part["times"].sum()
         if scheme(row.scheme).plain and not row.hypothetical:
             assert row.outcome == (MISSED if barriers.NO_EFFECT in set(part["need"]) else SAFE)
@@ -108,10 +133,10 @@ def test_stores_need_an_order_on_both_isas_with_call_ops(without):
 
 
 def test_a_barrier_that_is_needed_has_one_place_in_the_grid(without):
-    grid = barriers.body(without).frame.set_index("scheme")
+    grid = barriers.body(without).frame.set_index(["scheme", "hart"])
     for row in without[without["need"].isin((barriers.BREAKS, barriers.NO_EFFECT))].itertuples():
         name = patching.labelled(row.scheme) + MARK * row.hypothetical
-        cells = [cell for cell in grid.loc[name] if f"{row.barrier} (" in cell]
+        cells = [cell for cell in grid.loc[name, row.hart] if f"{row.barrier} (" in cell]
         assert len(cells) == 1 and f"{row.barrier} ({row.outcome})" in cells[0]
 
 
@@ -239,7 +264,7 @@ def test_r9_falls_with_any_line_of_the_balance(line):
 
 def test_waits_are_counted_alike_with_and_without_preemption(without):
     """What is counted here of a preemptible scheme is what the page on patching shows of it."""
-    without = without[~without["fence"]]
+    without = without[~without["fence"] & (without["hart"] == barriers.WHOLE)]
     breaks = without[without["need"] == barriers.BREAKS].groupby("scheme").size()
     missed = without[without["need"] == barriers.NO_EFFECT].groupby("scheme").size()
     for name in (balance.PAIR, balance.POINTER):

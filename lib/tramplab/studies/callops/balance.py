@@ -47,8 +47,8 @@ LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernels, and patching in every order of steps; no timing. v6.15 "
     "beside v6.16, which has more than CALL_OPS: the AUIPC of a site is written once. The RFC kept the pair. Direct calls: "
     "riscv64 has them since v6.8, up to v6.15 with the pair, which reaches BPF's code; counted in v6.12 and the newest release. "
-    "Waits: kinds of them in the plans of v6.12 and v6.16, a direct call attached to neither; those that order data cannot be "
-    "tested. No kernel with v6.15's site is preemptible; v6.16 can be."
+    "Waits: kinds of them in the plans of v6.12 and v6.16, on harts with Ziccif, a direct call attached to neither; those that "
+    "order data cannot be tested. No kernel with v6.15's site is preemptible; v6.16 can be."
 )
 
 
@@ -101,7 +101,7 @@ def _reached(frame: pd.DataFrame, release: str) -> float:
 
 def waits(scheme: str) -> Waits:
     """Of a scheme of the page on patching, as its figure has them."""
-    need = barriers.rows().query("scheme == @scheme and not fence")["need"]
+    need = barriers.rows().query(f"scheme == @scheme and hart == '{barriers.WHOLE}' and not fence")["need"]
     breaking = int((need == barriers.BREAKS).sum())
     return Waits(breaking, breaking + int((need == barriers.NO_EFFECT).sum()))
 
