@@ -43,7 +43,7 @@ from .publish.findings import findings, rendered
 from .publish.table import text_table
 from .races import command as races
 from .sparsity import command as registers
-from .studies import short, stated
+from .studies import placed, short, stated
 from .vmlinux import command as kernel
 from .vmlinux.run import races as kernel_races
 
@@ -260,7 +260,7 @@ def _findings(args: argparse.Namespace) -> int:
 def _cite(args: argparse.Namespace) -> None:
     link = permalinks.get(args.id)
     anchor = link.target.partition("#")[2]
-    name = anchor if anchor in findings.read() else link.id  # one finding may have taken another's place
+    name = anchor if anchor in findings.read() or studies.with_figure(anchor) else link.id  # which took the place of another one
     chosen = {what: value for what in CHOICES if (value := getattr(args, what)) is not None}
     if args.bibtex and args.full:
         raise TramplabError("a BibTeX entry is always full: leave --full away, or --bibtex.")
@@ -283,7 +283,7 @@ def _cite(args: argparse.Namespace) -> None:
     elif short.of(name):
         text = short.citation(name, args.full)
     else:
-        text = cite.place(name)
+        text = placed.citation(name, args.full)
     sys.stdout.write(text)
     if why := edition.why_unknown():
         print(f"tramplab: the commit is unknown, so there is no link: {why}.", file=sys.stderr)

@@ -11,13 +11,15 @@ from support.publish.some_claims import IDS
 from tramplab import studies
 from tramplab.cli import main, study_text
 from tramplab.publish import phrases
-from tramplab.publish.cite import cite, edition, permalinks
-from tramplab.publish.claims import ledger
-from tramplab.publish.figures.citation import CHOICES, block, chosen_rows, citation
+from tramplab.publish.cite import cite, edition, pages, permalinks
+from tramplab.publish.claims import claims, ledger, verdict
+from tramplab.publish.figures.citation import CHOICES, block, chosen_rows, citation, titled
+from tramplab.publish.figures.citation import stated as stated_of
 from tramplab.publish.figures.figure import Figure, find
 from tramplab.publish.figures.show import show
 from tramplab.publish.findings import findings
 from tramplab.publish.table import pivot, text_table
+from tramplab.studies import stated
 
 FINDINGS = findings.read()
 FIGURES = {figure.id: (study, figure) for study in studies.every().values() for figure in study.FIGURES}
@@ -72,7 +74,8 @@ def check_citation(name, base, capsys):
     assert len(lines) <= 12 and max(map(len, lines)) <= 72, text
     assert any(what in " ".join(lines) for what in WHOSE) or name in IDS
     now_named = permalinks.get(name).target.partition("#")[2]
-    name = now_named if now_named in FINDINGS else name
+    name = now_named if now_named in FINDINGS or now_named in FIGURES else name
+    assert has_result(name, " ".join(text.split())), text
     command = "claims" if name in IDS else "findings" if name in FINDINGS else ""
     where = f"; rerun: tramplab {command} {name}" if command else f", {name}"
     assert f"edition {now.version}, commit {now.commit}{where}" in " ".join(lines)
@@ -80,6 +83,31 @@ def check_citation(name, base, capsys):
     assert (lines[-1] == link) == (base == REAL) == ("://" in text)
     if name in FIGURES and not findings.of_figure(name):
         check_rerun(lines, f"tramplab run {FIGURES[name][0].NAME}", base)
+
+
+#: Lists without a sentence of their own.
+LISTS = {"glossary-hooks", "glossary-terms", "references-docs", "references-mails", "references-commits"}
+
+
+def has_result(name, text) -> bool:
+    """Is there what was found: of a claim the result on file or the first that its judge says, of a figure its title, finding or
+    answer, of a chapter or section a sentence behind its heading?"""
+    if name in IDS:
+        found, claim = verdict.judge(name), claims.get(name)
+        named = all(mail.author in text for mail in (claim.mail, claim.also, claim.answered) if mail)
+        return named and (found.result or cite.sentences(found.because)[0]) in text
+    if name in FINDINGS:
+        return stated.stated(FINDINGS[name]).says in text
+    if name in FIGURES:
+        study, figure = FIGURES[name]
+        rows = study.rows()
+        answer = figure.answer(figure.rows(rows)) if figure.answer else ""
+        said = [s.says for s in stated_of(study, figure, rows)] or cite.sentences(answer) or [titled(study, figure, rows)]
+        return said[0] in text
+    link = permalinks.get(name)
+    heading = " ".join(pages.heading(link.page, link.target.partition("#")[2]).split())
+    said = text.partition("Tramplab, edition")[0].partition(heading)[2] or text
+    return name in LISTS or len(re.findall(r"\w{2,}[^.?!]*[.?!]", said.removeprefix("."))) > 1
 
 
 def test_a_bibtex_entry_fits_a_mail_and_has_a_key_of_its_own(base, capsys):
@@ -235,6 +263,39 @@ def test_what_is_not_there_is_one_sentence(arguments, complaint, capsys):
     assert complaint in error and error.count("\n") == 1
 
 
+PANELS = pd.DataFrame(
+    [
+        {"isa": panel, "mechanism": f"{n} ops", "of": isa, "added": 10 * n + k}
+        for k, (isa, panel) in enumerate((("x86_64", "x86-64, ORC"), ("arm64", "arm64 v7.2")))
+        for n in (1, 2)
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "chosen", "added"),
+    [
+        (PANELS, {"isa": "x86_64"}, [10, 20]),
+        (PANELS, {"isa": "arm64", "hook": "2 ops"}, [21]),
+        (PANELS.assign(isa=["fentry / two ops"] * 2 + ["fexit"] * 2), {"hook": "two ops"}, [10, 20]),
+        (PANELS.assign(isa=["fentry / two ops"] * 2 + ["fexit"] * 2), {"isa": "arm64"}, [11, 21]),
+        (PANELS.drop(columns="isa"), {"isa": "x86_64"}, [10, 20]),
+    ],
+)
+def test_an_isa_is_no_panels_title_and_rows_that_are_hooks_are_chosen_by_hook(table, chosen, added):
+    figure = Figure("fig-x", "How much?", table=lambda frame: table.loc[frame.index])
+    assert [*chosen_rows(figure, PANELS.assign(isa=PANELS["of"]), chosen)["added"]] == added
+
+
+def test_rows_of_a_figure_bring_the_findings_that_are_about_them():
+    study, figure = FIGURES["fig-found"]
+    text = " ".join(citation(study, figure.id, chosen={"isa": "x86_64"}).split())
+    assert stated.stated(FINDINGS["nmissed-was-honest"]).says in text
+    assert "Further: segment-is-old-stack (tramplab cite ID)." in text
+    assert "Further: nmissed-was-honest, graph-hides-callers," in citation(study, figure.id)
+    assert stated.stated(FINDINGS["entry-is-refused"]).says in " ".join(citation(study, figure.id, full=True).split())
+
+
 def test_chosen_rows_carry_their_own_mark():
     """What the mark means is said where a chosen row has it, and nothing of it where none has."""
     figure = dataclasses.replace(NEWEST, hypothetical=True)
@@ -260,14 +321,20 @@ def test_each_value_of_a_figure_can_be_chosen():
     assert not refused(check_choices, FIGURES)
 
 
+#: A cell whose numbers or mark no heading explains.
+PAIR = re.compile(r"\d[\d.]*([/x+][\d.]+|[!?])")
+
+
 def check_choices(name):
     study, figure = FIGURES[name]
     frame = figure.rows(study.rows())
     table = figure.table(frame)
+    assert figure.legend or not table.astype(str).map(PAIR.fullmatch).any(axis=None), "what do its pairs and marks mean?"
     figure = dataclasses.replace(figure, table=lambda _: table.copy())  # made once, not for each value
     for what in set(CHOICES) & set(map(str, table.columns)):
         for value in dict.fromkeys(table[what].astype(str).str.removesuffix(phrases.MARK)):
             text = block(study, figure, frame, chosen={what: value})
+            assert figure.legend in " ".join(text.split())
             assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
 
 

@@ -1,5 +1,6 @@
 """Verdicts follow from rows: other rows, another verdict, and reasons that say what the rows say."""
 
+import dataclasses
 import re
 
 import pandas as pd
@@ -103,3 +104,11 @@ def test_what_no_kernel_has_is_hypothetical_in_the_scope(claim_id):
     said = f"{v} {v.because} {' '.join(map(str, (*v.numbers, *v.numbers.values())))}"
     if claim_id in OF_NO_KERNEL or re.search(r"hypothetical|no kernel (has|rewrites)|\*", said, re.I):
         assert re.search(r"\bhypothetical\b", scope, re.I)
+
+
+def test_a_result_whose_guard_is_not_so_is_no_verdict(monkeypatch):
+    changed = {"v4": dataclasses.replace(claims.get("v4"), holds=("alive > 0",))}
+    monkeypatch.setattr(claims, "read", lambda: changed)
+    monkeypatch.setattr(verdict, "_VERDICTS", {})
+    monkeypatch.setattr(verdict, "_JUDGES", {})
+    assert verdict.judge("v4").kind == verdict.REFUTED and "v4: alive > 0 is not so: 0 and 0" in verdict.judge("v4").because

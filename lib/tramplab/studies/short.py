@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..publish.cite import cite
@@ -63,7 +64,8 @@ def citation(page: str, full: bool = False) -> str:
 
 
 def _citation(page: str, listed: list[Sentence], full: bool = False) -> str:
-    return cite.citation(page, " ".join(s.text for s in listed), "", _limits(listed), "make book", full)
+    text = " ".join(s.text for s in listed)
+    return cite.citation(page, text, "", limits_of([s.figure for s in listed], text), "make book", full)
 
 
 def _link(s: Sentence) -> str:
@@ -71,11 +73,10 @@ def _link(s: Sentence) -> str:
     return f'<a href="#{s.figure.id}" title="{question}" aria-label="Figure: {question}">figure</a>'
 
 
-def _limits(listed: list[Sentence]) -> str:
-    """What is true of all of it."""
-    figures = [s.figure for s in listed]
+def limits_of(figures: Sequence[Figure], text: str) -> str:
+    """What is true of the numbers of several figures, of which a text is said."""
     kinds = dict.fromkeys(KINDS[figure.kind] for figure in figures)
     sources = {figure.source for figure in figures}
     source = sources.pop() if len(sources) == 1 else "both" if sources & {"both", "image"} else "lab"
-    hypothetical = marks(any(figure.hypothetical for figure in figures), " ".join(s.text for s in listed))
+    hypothetical = marks(any(figure.hypothetical for figure in figures), text)
     return " ".join(filter(None, (f"{SOURCES[source]}; {'; '.join(kinds)}.", hypothetical)))

@@ -258,6 +258,19 @@ def test_pages_are_read_with_the_extensions_of_the_book():
     assert set(config["parse"]["myst_enable_extensions"]) == pages.EXTENSIONS
 
 
+def test_a_section_has_its_figures_and_what_no_run_fills_in(tmp_path, monkeypatch):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "page.md").write_text(
+        "(top)=\n# Top\n\nIt is {doc}`so <other>`. Of {glue:text}`n` calls all.\n\n"
+        "(sub)=\n## Sub\n\n- A `b`\n  c.\n- {glue:text}`n` more.\n\n"
+        "```{code-cell}\n---\nmystnb:\n  figure:\n    name: fig-a\n---\n```\n\n## Next\n\nNot this.\n",
+        "utf-8",
+    )
+    monkeypatch.setattr(pages, "checkout", lambda: tmp_path)
+    assert pages.says("book/page", "top") == ["It is so."] and pages.says("book/page", "sub") == ["A b c."]
+    assert pages.figures("book/page", "top") == [] and pages.figures("book/page", "sub") == ["fig-a"] == pages.figures("book/page")
+
+
 def test_headings_are_found_by_label():
     assert pages.heading("book/trampoline-variants") == "Trampoline variants"
     assert pages.heading("book/trampoline-releases", "fig-by-release") == "Which release changed what a hook costs?"

@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from ...base.width import WIDTH
-from . import edition, permalinks
-from .pages import heading
+from . import edition, pages, permalinks
 
 #: What every number of the lab is of, and what it is.
 LAB = "Rewritten trampolines and a lab C core, not Linux"
@@ -19,7 +18,7 @@ LINES = 12  # of a block, unless all of it is asked for
 TERMS, PAGE_OF_TERMS = "glossary", "book/glossary.md"
 #: Behind what ends no sentence although a point is in it.
 _SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.?!])\s+")
-_NUMBER = re.compile(r"(?<!\S)-?\d[\d.]*(?!\S)")
+_NUMBER = re.compile(r"(?<!\S)-?\d[\d.+/x]*[!?%]?(?!\S)")
 _TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"})
 
 
@@ -85,14 +84,15 @@ def sentences(text: str) -> list[str]:
     return _SENTENCE.split(" ".join(text.split()))
 
 
-def fitted(parts: Sequence[str], lines: int) -> list[str]:
-    """The lines of as many of the parts, from the first on, as fit whole into so many; none of one that does not.
+def fitted(parts: Sequence[str], lines: int, end: str = "") -> list[str]:
+    """The lines of as many of the parts, from the first on, as fit whole into so many; none of one that does not. end: said behind
+    them in any case.
 
     >>> fitted(["Short.", "long " * 30 + "end."], 2), fitted(["long " * 30], 2)
     (['Short.'], [])
     """
     for count in range(len(parts), 0, -1):
-        whole = wrapped(" ".join(parts[:count])).splitlines()
+        whole = wrapped(" ".join([*parts[:count], end])).splitlines()
         if len(whole) <= lines:
             return whole
     return []
@@ -103,11 +103,15 @@ def wrapped(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def place(name: str) -> str:
-    """The citation of a chapter or section, which has no numbers of its own."""
+def place(name: str, shown: Sequence[str] = (), limits: str = f"{LAB}.", full: bool = False) -> str:
+    """The citation of a chapter or section. shown: sentences on what its figures show, with their limits; without any it has what
+    its text begins with."""
     link = permalinks.get(name)
-    title, chapter = heading(link.page, link.target.partition("#")[2]), heading(link.page)
-    return citation(name, title if title == chapter else f"{chapter}: {title}", limits=f"{LAB}.")
+    anchor = link.target.partition("#")[2]
+    title, chapter = pages.heading(link.page, anchor), pages.heading(link.page)
+    head = title if title == chapter else f"{chapter}{'' if chapter[-1] in '?!' else ':'} {title}"
+    said = list(shown) or [s for text in pages.says(link.page, anchor) for s in sentences(text)]
+    return citation(name, [head if head[-1] in "?!" else f"{head}.", *said], limits=limits, full=full)
 
 
 def bibtex(name: str, title: str = "") -> str:
@@ -117,7 +121,7 @@ def bibtex(name: str, title: str = "") -> str:
     """
     now, link = edition.current(), permalinks.get(name)
     first = permalinks.chapter(link.page)
-    chapter = heading(link.page)
+    chapter = pages.heading(link.page)
     name = name if title or not first else first.id
     whole = not title and chapter == now.title.partition(":")[0]
     notes = [f"{name} in the chapter {chapter}" if title else "", now.of]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 #: Of MyST's extensions those that _config.yml switches on.
 EXTENSIONS = {"colon_fence", "deflist", "attrs_inline"}
-LABEL, HEADING, FIGURE = "label", "heading", "figure"
+LABEL, HEADING, FIGURE, TEXT = "label", "heading", "figure", "text"
+_FILLED = "\0"  # in a text, where a number of a run stands in the book
 _LINE = "---\n"  # before and after a cell's options
 
 
@@ -46,16 +47,53 @@ def cell(token: Token) -> tuple[dict, str]:
 
 
 def declared(text: str) -> Iterator[tuple[str, str]]:
-    """What a page declares, in its order: LABEL, HEADING or FIGURE, and its name or text."""
+    """What a page declares, in its order: LABEL, HEADING or FIGURE, and its name or text; and TEXT, a paragraph without marks."""
     before = ""  # the kind of block that came last
     for token in tokens(text):
         if token.type == "myst_target":
             yield LABEL, token.content
         elif token.type == "inline" and before == "heading_open":
             yield HEADING, token.content
+        elif token.type == "inline" and before == "paragraph_open":
+            yield TEXT, _plain(token)
         elif token.type == "fence" and (name := cell(token)[0].get("mystnb", {}).get("figure", {}).get("name")):
             yield FIGURE, name
         before = token.type
+
+
+def _plain(token: Token) -> str:
+    """A paragraph's words, with _FILLED for each role."""
+    return "".join(_words(child) for child in token.children or ())
+
+
+def _words(child: Token) -> str:
+    if child.type == "myst_role":  # of a link the words, which may have their target behind them
+        return _FILLED if child.meta["name"].startswith("glue") else child.content.partition(" <")[0]
+    return " " if child.type == "softbreak" else child.content if child.type in ("text", "code_inline") else ""
+
+
+def figures(page: str, name: str | None = None) -> list[str]:
+    """The figures of the section under a label, up to the next heading; all of a page without one."""
+    return [said for what, said in _section(page, name) if what == FIGURE]
+
+
+def says(page: str, name: str) -> list[str]:
+    """The paragraphs under a label's heading, each up to the first sentence with a number that a run has to fill in."""
+    texts = (said.partition(_FILLED) for what, said in _section(page, name) if what == TEXT)
+    whole = (before if not filled else before[: before.rfind(". ") + 1] for before, filled, _ in texts)
+    return [text for text in whole if text[-1:] in (".", "?", "!")]
+
+
+def _section(page: str, name: str | None) -> Iterator[tuple[str, str]]:
+    """What is declared between the heading under a label and the next one; all of a page without a label."""
+    wanted = inside = False
+    for what, said in _declared_by(checkout() / f"{page}.md"):
+        if inside and what == HEADING and name:
+            return
+        wanted |= (what, said) == (LABEL, name) or name is None
+        inside |= wanted and what == HEADING
+        if inside and what != HEADING:
+            yield what, said
 
 
 def heading(page: str, name: str | None = None) -> str:
@@ -80,7 +118,7 @@ def addresses(folder: Path) -> list[str]:
         f"{folder.name}/{page.stem}.html#{said}"
         for page in sorted(folder.glob("*.md"))
         for what, said in _declared_by(page)
-        if what != HEADING
+        if what in (LABEL, FIGURE)
     ]
 
 

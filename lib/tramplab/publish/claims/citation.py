@@ -10,7 +10,7 @@ from . import verdict
 from .claims import Claim
 
 NOT_JUDGED = "not yet judged"
-CLAIM_LINES = 3, 4  # of a citation, if that many hold a sentence, or else; the rest is for the verdict
+CLAIM_LINES = 4, 5, 6  # of a citation, with the mail, if that many hold a sentence, or else; the rest is for the verdict
 
 
 def citation(claim_id: str, full: bool = False, lines: int = cite.LINES) -> str:
@@ -20,6 +20,7 @@ def citation(claim_id: str, full: bool = False, lines: int = cite.LINES) -> str:
     c, v = j.claim, j.verdict
     head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
     says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
+    brief = f"Verdict: {v}. {v.result}" if v and v.result else says
     problem = f"Not as expected: {j.problem}" if j.problem else ""
     limits = c.scope or (cite.LIMITS if v else "")
     if full:
@@ -27,16 +28,18 @@ def citation(claim_id: str, full: bool = False, lines: int = cite.LINES) -> str:
         seen = cite.wrapped(j.seen.said) if j.seen else ""
         parts = [thread, cite.wrapped(says), seen, _aligned(v.numbers) if v else "", cite.wrapped(problem)]
         return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True, terms=False)
-    said = next(filter(None, (cite.fitted(cite.sentences(head), most) for most in CLAIM_LINES)), [])
-    above = [*said, *cite.wrapped(_mail(c)).splitlines()]
-    return cite.citation(c.id, says, "", f"{problem} {limits}".strip(), rerun, above=above, lines=lines, terms=False)
+    said = next(filter(None, (cite.fitted(cite.sentences(head), most, _mails(c)) for most in CLAIM_LINES)), [])
+    return cite.citation(c.id, brief, "", f"{problem} {limits}".strip(), rerun, above=said, lines=lines, terms=False)
 
 
-def _mail(c: Claim) -> str:
-    """The mail that a citation names, and whose it is; a mail of the thread where the claim's is not known."""
+def _mails(c: Claim) -> str:
+    """The mail that a citation names, whose it is, and whose the rest and the answer are; a mail of the thread where the claim's is
+    not known."""
     thread = next((t for t in c.threads if t.mails), c.threads[0])
     where = f"{c.mail.author}, {c.mail.date}" if c.mail else f"Thread: {thread.title}, {thread.date}"
-    return ", ".join([where, *(f"<{m}>" for m in c.messages[:1])])
+    others = (("and", c.also), ("answered by", c.answered))
+    more = [f" ({how} {mail.author})" for how, mail in others if mail and mail.author not in c.scope]
+    return ", ".join([where + "".join(more), *(f"<{m}>" for m in c.messages[:1])])
 
 
 def _aligned(numbers: Mapping[str, int | float | str]) -> str:

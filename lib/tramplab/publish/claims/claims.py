@@ -15,6 +15,7 @@ from ...base.entries import Entry, Message, Text, checked
 from ...base.errors import TramplabError, unknown
 from ...base.paths import data_file
 from .. import phrases
+from ..findings import guard
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
@@ -60,6 +61,8 @@ class _Written(Entry, frozen=True):
     judge: str = ""
     kernels: str = ""
     expect: Literal["", _Kind] = ""
+    result: str = ""
+    holds: tuple[Text, ...] = ()
     scope: Annotated[str, Meta(pattern=r"^\s*(\S+\s+){0,39}\S+\s*$", description="a scope has at most 40 words")] = ""
     depends_on: str = ""
     changed: str = ""
@@ -77,10 +80,12 @@ class Claim:
     """Something that was said, in our words.
 
     chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; also: in which the rest of it was;
-    asked: the one with the question; answered: one that says otherwise; None where none is known. judged_by: the experiment.
-    judge: the module whose function judges, "" while none does. kernels: the module that tells what real kernels show of it, ""
-    where none can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends
-    on, what changed since, or why no run can decide the claim. scope: what is said with the verdict wherever it is cited.
+    asked: the one with the question; answered: one that says otherwise; None where none is known. judged_by: the experiment. judge:
+    the module whose function judges, "" while none does. kernels: the module that tells what real kernels show of it, "" where none
+    can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, what
+    changed since, or why no run can decide the claim. scope: what is said with the verdict wherever it is cited. result: what a
+    citation says of the run, with {names} of numbers of the verdict or of the judging study; "" where that is what the verdict says
+    first. holds: the guards of it.
     """
 
     id: str
@@ -98,6 +103,8 @@ class Claim:
     on: str = ""
     also: Mail | None = None
     scope: str = ""
+    result: str = ""
+    holds: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -170,6 +177,10 @@ def _claim(written: _Written, file: _File) -> Claim:
             raise TramplabError(f"{FILE}: {written.id}: expect: {verdict} needs {key}:, and no other verdict has it.")
     if written.expect and not written.scope:
         raise TramplabError(f"{FILE}: {written.id} has no scope, which is said wherever its verdict is.")
+    if bool(written.result) != bool(written.holds):
+        raise TramplabError(f"{FILE}: {written.id}: a result: has guards in holds:, and nothing else has.")
+    for text in written.holds:
+        guard.comparisons(text)
     if not written.message and (written.judge or written.also or written.asked or written.answered or _KNOWN.issuperset(letters)):
         raise TramplabError(f"{FILE}: {written.id} has no message, the mail in which it was said.")
     threads = tuple(file.threads[letter] for letter in letters)
@@ -196,6 +207,8 @@ def _claim(written: _Written, file: _File) -> Claim:
         _one_line(getattr(written, BESIDES.get(written.expect, ""), "")).rstrip("."),
         mail("also"),
         _one_line(written.scope),
+        _one_line(written.result),
+        written.holds,
     )
 
 

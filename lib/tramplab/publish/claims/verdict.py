@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import TramplabError, unknown
-from ..findings import findings
+from ..findings import findings, guard
 from ..findings.findings import Finding
 from ..phrases import listed
 from ..table import require_columns
@@ -37,7 +37,8 @@ class Verdict:
 
     kind: one of claims.KINDS. because: one or two sentences with the decisive numbers, made from the rows. numbers: the
     same numbers by name. reason: of a verdict that is a finding, the sentence that says why; the other is on the page already where
-    that says it in short. on: what the verdict depends on, what changed since, or why no run can decide.
+    that says it in short. on: what the verdict depends on, what changed since, or why no run can decide. result: what a
+    citation has, "" where the start of `because` is short enough for one.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Verdict:
     numbers: Mapping[str, int | float | str] = field(default_factory=dict)
     on: str = ""
     reason: str = ""
+    result: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in (*KINDS, REFUTED):
@@ -182,8 +184,19 @@ def judge(claim_id: str) -> Verdict | None:
     if function is None:
         return Verdict(UNDECIDABLE, "", on=claim.on) if claim.expect == UNDECIDABLE else None
     if claim_id not in _VERDICTS:
-        _VERDICTS[claim_id] = function()
+        _VERDICTS[claim_id] = _with_result(claim, function())
     return _VERDICTS[claim_id]
+
+
+def _with_result(claim: Claim, found: Verdict) -> Verdict:
+    """The same with the claim's result; refuted where a guard of that is not so."""
+    if not claim.result:
+        return found
+    study = _import(claim.id, "judge", claim.judge)
+    known = {**(study.numbers(study.rows()) if hasattr(study, "numbers") else {}), **found.numbers}
+    if failed := guard.failures(claim.holds, known):
+        return Verdict(REFUTED, f"{claim.id}: {'; '.join(failed)}.")
+    return replace(found, result=findings.filled(claim.result, f"number of {claim.id}", known))
 
 
 def judged(claim_id: str) -> Judged:

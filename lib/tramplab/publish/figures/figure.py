@@ -66,9 +66,9 @@ class Figure:
     sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source: one of SOURCES, whose
     numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has. machine: what measured the
     times among them. caveat: a sentence that a citation never goes without. answer: rows -> sentences above the rest. tabs: a
-    column; the rows of each of its values have a chart or body of their own, under a tab. measured: its table has what machines
-    measured or are called, and must fit whatever that is. own: it shows the machine that builds the book, so that every build has
-    another.
+    column; the rows of each of its values have a chart or body of their own, under a tab. legend: what marks and pairs in its cells
+    mean, said with every choice of rows. measured: its table has what machines measured or are called, and must fit whatever that
+    is. own: it shows the machine that builds the book, so that every build has another.
     """
 
     id: str
@@ -80,6 +80,7 @@ class Figure:
     body: Callable[[pd.DataFrame], Body] | None = None
     alt: str = ""
     limits: str = f"{LAB}; counts, not time."
+    legend: str = ""
     source: str = "lab"
     kind: str = "count"
     hypothetical: bool = False

@@ -126,7 +126,7 @@ class Title(Entry, frozen=True, kw_only=True):
 
     def filled(self, numbers: Mapping[str, object]) -> str:
         """The line with the numbers of a run; "" where a guard is not so."""
-        return "" if guard.failures(self.holds, numbers) else _filled(" ".join(self.says.split()), "number of a title", numbers)
+        return "" if guard.failures(self.holds, numbers) else filled(" ".join(self.says.split()), "number of a title", numbers)
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def addresses(figures: Iterable[str]) -> list[str]:
 
 def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:
     """A finding with the numbers of its study; raises TramplabError where it names one that the study has not."""
-    says, because = (_filled(text, f"number of {finding.id}", numbers) for text in (finding.says, finding.because))
+    says, because = (filled(text, f"number of {finding.id}", numbers) for text in (finding.says, finding.because))
     return Stated(finding, says, because, "; ".join(guard.failures(finding.holds, numbers)))
 
 
@@ -254,10 +254,10 @@ def booted(one: Stated, numbers: Mapping[str, object]) -> Stated:
 
 def letter(finding: Finding, numbers: Mapping[str, object]) -> str:
     """What could be sent to the list, with the numbers of booted kernels."""
-    return _filled(finding.letter, f"number of {finding.id}", numbers)
+    return filled(finding.letter, f"number of {finding.id}", numbers)
 
 
-def _filled(text: str, kind: str, known: Mapping[str, object]) -> str:
+def filled(text: str, kind: str, known: Mapping[str, object]) -> str:
     """A text with what it names; raises TramplabError, with near matches, for a name that is not known."""
     return _NAMED.sub(lambda match: str(of_name(kind, match[1], known)).rjust(int(match[2] or 0)), text)
 
@@ -270,7 +270,7 @@ def _latest() -> str:
 def _finding(name: str, argument: str, entry: Finding) -> Finding:
     where = f"{FOLDER}/{argument}.yml: {name}"
     says, because, scope = (" ".join(text.split()) for text in (entry.says, entry.because, entry.scope))
-    scope = _filled(scope, f"name in the scope of {where}", {"latest": _latest()})
+    scope = filled(scope, f"name in the scope of {where}", {"latest": _latest()})
     finding = replace(entry, id=name, argument=argument, says=says, because=because, scope=scope)
     told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:

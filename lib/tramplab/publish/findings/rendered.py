@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -34,8 +35,28 @@ def citation(stated: Stated, full: bool = False, lines: int = cite.LINES) -> str
 
 def of_several(name: str, several: Sequence[Stated], limits: str, rerun: str, full: bool = False, lines: int = cite.LINES) -> str:
     """The citation of a page or a figure: as many of its findings as fit, each whole and with its scope."""
-    parts = [f"{s.says} [{_scope(s)}]" for s in several]
-    return cite.citation(name, parts, "", limits, rerun, full, lines=lines, terms=False)
+    for count in range(len(several), 0, -1):
+        parts = [*map(scoped, several[:count]), *_further(several[count:])]
+        text = cite.citation(name, parts, "", limits, rerun, full, lines=lines, terms=False)
+        if full or parts[-1] in " ".join(text.split()):
+            return text
+    return cite.citation(name, [*map(scoped, several)], "", limits, rerun, full, lines=lines, terms=False)
+
+
+def of_rows(several: Sequence[Stated], names: Sequence[str]) -> list[str]:
+    """The lines above rows that are asked for by names, such as an ISA: the first finding about one, and which others are."""
+    asked = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names))
+    about = [s for s in several if names and asked.search(s.says)]
+    return cite.wrapped(" ".join([*map(scoped, about[:1]), *_further(about[1:])])).splitlines()
+
+
+def scoped(stated: Stated) -> str:
+    """A finding's sentence with what it is true of behind it."""
+    return _joined(_problem(stated), f"{stated.says} [{_scope(stated)}]")
+
+
+def _further(several: Sequence[Stated]) -> list[str]:
+    return [f"Further: {', '.join(s.finding.id for s in several)} (tramplab cite ID)."] if several else []
 
 
 def limits_of(several: Sequence[Stated]) -> str:

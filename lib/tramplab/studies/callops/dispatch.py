@@ -202,8 +202,8 @@ FIGURES = (
         "them in a kernel without CALL_OPS; with CALL_OPS the line of the function with one is level. On x86-64 it is "
         "level in both. The table has every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
-        "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. "
-        f"{LIKE_SERIES}",
+        f"at once, no timing. {LIKE_SERIES}",
+        legend="a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds.",
         hypothetical=True,
     ),
 )

@@ -141,9 +141,9 @@ FIGURES = (
         table=table,
         alt="A panel per published table and a line per cell: the published time and the counted instructions, "
         "both as multiples of one ops with CALL_OPS. The table below has every number.",
-        limits="Published times as multiples of their own after 1/0, counts likewise. Ops are dynamic. a/b: a ops on the "
-        "function, b on another one. !: published with a mistake, it repeats the row above. ?: does not fit the rest of its table, "
-        "and is not used.",
+        limits="Published times as multiples of their own after 1/0, counts likewise. Ops are dynamic.",
+        legend="a/b: a ops on the function, b on another one. !: published with a mistake, it repeats the row above. ?: does "
+        "not fit the rest of its table, and is not used.",
         kind="beside",
     ),
 )

@@ -18,8 +18,10 @@ WORDS = {
 }
 
 
-def verdicts() -> str:
-    """The claims by the verdicts on file, which the runs must reach, in a sentence. No judge runs for it."""
-    kinds = Counter(claim.expect for claim in claims.read().values())
+def verdicts(chapter: str = "") -> str:
+    """The claims by the verdicts on file, which the runs must reach, in a sentence: those of a chapter, or all where it has
+    none. No judge runs for it."""
+    known = claims.read().values()
+    kinds = Counter(claim.expect for claim in [c for c in known if c.chapter == chapter] or known)
     each = [f"{kinds[kind]} {words}" for kind, words in WORDS.items() if kinds[kind]]
     return f"Of {kinds.total()} claims made in the threads {listed(each)}."

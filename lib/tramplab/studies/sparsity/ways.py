@@ -280,6 +280,7 @@ FIGURES = (
         alt="A panel per ISA with a bar per way: the instructions that it adds to a call, and beside it how many of the consumers "
         "are right. The table has loads, stores, bytes of stack and of each CPU, and fills on the stack as well.",
         limits=LIMITS,
+        legend="right: of as many consumers as were asked.",
         hypothetical=True,
     ),
     Figure(

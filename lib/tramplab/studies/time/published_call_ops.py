@@ -226,7 +226,8 @@ FIGURES = (
         alt="A panel per published table and a line per case: the published time, the counted instructions and the estimated "
         "cycles that ops add to a call, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own case after 1/0; estimates likewise, with the band of the core's "
-        f"uncertain parameters. Ops are dynamic. Case a/b: a ops on the function, b on another one. {LIKE_SERIES}",
+        f"uncertain parameters. Ops are dynamic. {LIKE_SERIES}",
+        legend="Case a/b: a ops on the function, b on another one.",
         source="published",
         kind="estimate",
     ),

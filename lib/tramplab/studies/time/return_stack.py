@@ -141,8 +141,8 @@ FIGURES = (
         "Which hooks leave the return stack as they found it?",
         table=table,
         answer=answer,
-        limits="Exact under the model of a return stack that nothing repairs: mispredicted returns in the call "
-        f"+ of the {CALLERS} callers above it. Hooks without any are left out.",
+        limits="Exact under the model of a return stack that nothing repairs. Hooks without any are left out.",
+        legend=f"Mispredicted returns in the call + of the {CALLERS} callers above it.",
         hypothetical=True,
     ),
 )

@@ -146,7 +146,8 @@ FIGURES = (
         alt="A panel per kind of guard, a row for the context in which the function is called, a column for the one that "
         "interrupts "
         "its callback and calls it again: how often the callback runs.",
-        limits="Emulated; in the table runs+misses counted. The callback adds the context to the preempt count, calls the "
+        legend="In the table runs+misses counted.",
+        limits="Emulated. The callback adds the context to the preempt count, calls the "
         "function, and takes it off again, at every "
         "depth. Runs per call from outside. `same`: no interrupt, the callback calls.",
     ),

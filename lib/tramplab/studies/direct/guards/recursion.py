@@ -261,9 +261,8 @@ FIGURES = (
         alt="A panel per ISA: for each hook and release a colour that says whether the call recurses until the stack ends, or "
         "comes "
         "back with the consumer run once or twice. The table has how often it ran, and the bytes of stack per round.",
-        limits="Emulated: each consumer counts, then calls the function it hooks. In the table runs/calls, or rounds x bytes of "
-        "stack "
-        "where there is no end.",
+        limits="Emulated: each consumer counts, then calls the function it hooks.",
+        legend="In the table runs/calls, or rounds x bytes of stack where there is no end.",
         hypothetical=True,
     ),
     Figure(

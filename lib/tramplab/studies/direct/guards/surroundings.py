@@ -241,9 +241,10 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA: for what fields of the current task and of this CPU's data are for, and each hook, a colour for "
         "whether a call reads such fields, writes them, or both. The table has every field, and how often.",
-        limits="Emulated: every access of one call, by the field it falls into; in the table loads+stores. `two`: two ops, "
+        limits="Emulated: every access of one call, by the field it falls into. `two`: two ops, "
         "through the "
         "list function; `RCU`: an ops with FTRACE_OPS_FL_RCU.",
+        legend="In the table loads+stores.",
         hypothetical=True,
     ),
     Figure(

@@ -191,8 +191,9 @@ FIGURES = (
         alt="A panel per ISA with a bar per event and release: the instructions that an fprobe at a function's entry and one at "
         "its return add to a call, split into site and trampolines, list function, return hook, graph tracer and the fprobe. "
         "The table has Debian's kernels beside, stores, mispredicted returns and measured cycles.",
-        limits="Emulated counts of one call with one probe, without the handler. missed: mispredicted returns in the call, and of "
-        f"{CALLERS} callers above it. Debian: the same call in the release's package, where it has fprobes. {MEASURED}",
+        limits="Emulated counts of one call with one probe, without the handler. "
+        f"Debian: the same call in the release's package, where it has fprobes. {MEASURED}",
+        legend=f"missed: mispredicted returns in the call + of the {CALLERS} callers above it.",
         kind="measured",
         machine=MACHINES,
         measured=True,

@@ -238,8 +238,8 @@ FIGURES = (
         alt="A panel per ISA with a bar per way: the bytes that a call loads and stores more than the unhooked one, with a BPF "
         "program at the function's entry and one at its return, split into stack, task, pool and the rest. The table says where "
         "the arguments are while the function runs, how it returns, and which returns are mispredicted.",
-        limits=f"Emulated accesses of one call; no timing. missed: mispredicted returns in the call, and of {CALLERS} callers "
-        f"above it.",
+        limits="Emulated accesses of one call; no timing.",
+        legend=f"missed: mispredicted returns in the call + of the {CALLERS} callers above it.",
         hypothetical=True,
     ),
 )

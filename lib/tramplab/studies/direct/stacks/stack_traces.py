@@ -259,6 +259,7 @@ FIGURES = (
         chart=lambda frame: _CHART(cells(frame)),
         table=table,
         answer=answer,
+        legend="In the table: instructions at which the whole trace is right / all of the place.",
         alt="A panel per kernel: for each hook, and for traces taken in its program, asleep in the function, and at any "
         "instruction of the hook, a colour for the worst that happens to a frame. The table has the counts and every hook.",
         limits=_LIMITS,

@@ -265,8 +265,9 @@ FIGURES = (
         "The table has Debian's kernels beside, exceptions, mispredicted returns and, for x86-64, measured cycles.",
         limits="Emulated counts of one call with one probe that sees the return, without its handler: where it is named BPF a BPF "
         "program, with what runs that, else a bare one. Cycles are native ones of the call, in user mode, where windows agree. "
-        f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
-        "package, where it was counted; the trampoline of BPF fexit and the slot of a breakpoint are the lab's there.",
+        "Debian: the same call in the release's package, where it was counted; the trampoline of BPF fexit and the slot of a "
+        "breakpoint are the lab's there.",
+        legend=f"missed: mispredicted returns in the call + of the {CALLERS} callers above it.",
         kind="measured",
         machine=saved_times.MACHINES,
         measured=True,

@@ -219,6 +219,7 @@ FIGURES = (
         limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
         "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
         "structures, beside a full set of true registers.",
+        legend="right: of as many consumers as were asked.",
         hypothetical=True,
     ),
 )

@@ -171,8 +171,8 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA with a bar per way to run a handler at a return: a kretprobe, an fprobe with a handler of its own, "
         "and shims that fill more and more, the shim's part in a colour of its own.",
-        limits=f"Emulated counts of one call in {LATEST}, without the handlers. right: fields told as at the return, "
-        f"of those that a kretprobe tells so.",
+        limits=f"Emulated counts of one call in {LATEST}, without the handlers.",
+        legend="right: fields told as at the return / those that a kretprobe tells so.",
         hypothetical=True,
     ),
 )

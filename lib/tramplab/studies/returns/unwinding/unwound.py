@@ -217,6 +217,7 @@ FIGURES = (
         "other places, older releases, and what is found where hooked returns are not looked up.",
         limits="Emulated calls of lab kernels, one task; counts of instructions; x86-64 by ORC's rules, arm64 and riscv64 by frame "
         "pointers. * hypothetical: the kernel's unwinder does it the other way.",
+        legend="In the table: instructions at which the whole trace is right / all of the place.",
         hypothetical=True,
     ),
 )

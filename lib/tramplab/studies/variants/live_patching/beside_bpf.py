@@ -203,6 +203,7 @@ FIGURES = (
         limits="Emulated: the rules for who is let in are the lab's after kernel/trace/ftrace.c and kernel/bpf/trampoline.c. "
         "Counts of instructions in one call of a three-argument function, less the unhooked call's, without the functions; no "
         f"timing. Live patching is an ops that changes the ip; kernels have it: {since('live_patching')}. "
-        f"{MARK}: counted as it was meant to work. {said(LIVE_PATCHING)}",
+        f"{said(LIVE_PATCHING)}",
+        legend=f"{MARK}: counted as it was meant to work; kernels of that release had it broken.",
     ),
 )

@@ -263,6 +263,7 @@ FIGURES = (
         "own first, split into site, trampoline, core and callback. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
         "functions themselves; no timing.",
+        legend="Pairs: what came out right / what was tried; mispredicted returns in the call + of its callers.",
         hypothetical=True,
     ),
 )

@@ -271,6 +271,7 @@ FIGURES = (
         alt="A row per kernel and a column per part of a hook with two callbacks: the share of its instructions at which the "
         "traced function and its caller are both found. The table below has every hook.",
         limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP.",
+        legend="In the table: instructions at which both are found / all of the part.",
         hypothetical=True,
         answer=_answer,
     ),
