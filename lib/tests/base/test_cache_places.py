@@ -7,9 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.base.damage import PLACES
 from support.complaints import complaint
 from support.plugins.caches import lines, write
+from tramplab import TramplabError
 from tramplab import isa as isas
 from tramplab.base import cache
 from tramplab.build.assemble import by_clang
@@ -119,3 +122,71 @@ def test_a_line_goes_nowhere_where_there_is_no_standard_error(empty, monkeypatch
     monkeypatch.setattr(sys, "stderr", None)
     cache.say("a line")
     assert capsys.readouterr().out == ""
+
+
+# --- Folders that are not the user's alone
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Makes a path look as if another user owned it, as only root could give it away; 1000 is such a one for anybody else."""
+    owners: dict[Path, int] = {}
+
+    def lstat(path, real=Path.lstat):
+        seen = real(path)
+        return os.stat_result((*seen[:4], owners.get(path, seen.st_uid), *seen[5:10]))
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    return owners.__setitem__
+
+
+def refused(monkeypatch, where: Path) -> str:
+    """What is said when the cache is to be there; "" where it is used."""
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(where))
+    monkeypatch.setattr(cache, "_own", set())
+    try:
+        return str(cache.folder()).removeprefix(str(where))
+    except TramplabError as e:
+        return str(e)
+
+
+def test_a_folder_that_others_may_write_to_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    """Sticky or not: a file that is not there yet could be theirs. Its parents may be sticky, as /tmp is."""
+    shared = tmp_path / "shared"
+    (shared / "cache").mkdir(parents=True)
+    for mode, parent, open_to in ((0o777, 0o755, "cache"), (0o775, 0o755, "cache"), (0o1777, 0o755, "cache"), (0o700, 0o777, "")):
+        shared.chmod(parent)
+        (shared / "cache").chmod(mode)
+        message = refused(monkeypatch, shared / "cache")
+        path, seen = (shared / open_to, mode) if open_to else (shared, parent)
+        assert message == (
+            f"will not load libraries from {shared / 'cache'}, as other users may write to {path} (mode {seen:o}): "
+            "set TRAMPLAB_CACHE to a folder that is yours alone."
+        )
+    (shared / "cache").chmod(0o755)
+    shared.chmod(0o1777)
+    assert refused(monkeypatch, shared / "cache") == ""
+
+
+def test_a_folder_or_a_link_of_another_user_is_refused(tmp_path, monkeypatch, other):
+    """Root's are used by everybody; in a container outer folders may be of nobody that it knows."""
+    (tmp_path / "of" / "cache").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("of/cache")
+    for path in (tmp_path / "of" / "cache", tmp_path / "of", tmp_path / "link"):
+        other(path, 1000 + os.geteuid())
+        assert f"may write to {path} (owner {1000 + os.geteuid()}): set TRAMPLAB_CACHE" in refused(monkeypatch, tmp_path / "link")
+        other(path, 0)
+        assert refused(monkeypatch, tmp_path / "link") == ""
+    other(tmp_path / "of", 65534)
+    assert refused(monkeypatch, tmp_path / "link") == ""
+    other(tmp_path / "of" / "cache", 65534)
+    assert "of/cache (owner 65534)" in refused(monkeypatch, tmp_path / "link")
+
+
+def test_a_new_folder_is_the_users_alone_whatever_the_umask(tmp_path, monkeypatch):
+    before = os.umask(0)
+    try:
+        assert refused(monkeypatch, tmp_path / "new") == ""
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700

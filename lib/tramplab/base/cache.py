@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ _MARK = ".sha256"
 _BUILDING = ".building-"
 _OLD = 3600  # seconds; no build takes as long
 _LENGTH = len(b"\nsha256 \n") + 64
+_UNMAPPED = 65534  # whom a container shows where it has no user
+_own: set[Path] = set()  # folders that this process has found to be its user's
 _whole: dict[Path, tuple[int, int, int]] = {}  # what this process has verified, as _seen() saw it
 
 
@@ -43,8 +46,28 @@ def folder() -> Path:
     with _writing(where):
         where = where.absolute()  # compilers run in folders of their own
         if not where.is_dir():
-            where.mkdir(parents=True, exist_ok=True)
+            where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if where not in _own:
+            _refuse_foreign(where)
+            _own.add(where)
     return where
+
+
+def _refuse_foreign(where: Path) -> None:
+    """Raise TramplabError where another user, root excepted, may put files into a folder, or another folder or link in its place:
+    libraries are loaded from it."""
+    real = where.resolve()
+    for path in dict.fromkeys((real, *real.parents, where, *where.parents)):
+        seen = path.lstat()
+        mode, yours = stat.S_IMODE(seen.st_mode), {os.geteuid(), 0}
+        link = stat.S_ISLNK(seen.st_mode)
+        if path != real:
+            yours.add(_UNMAPPED)  # in a container that is who root is outside
+        open_to = "" if link or not mode & 0o022 or (mode & stat.S_ISVTX and path != real) else f" (mode {mode:o})"
+        if seen.st_uid not in yours or open_to:
+            whose = open_to or f" (owner {seen.st_uid})"
+            why = f"as other users may write to {path}{whose}"
+            raise TramplabError(f"will not load libraries from {where}, {why}: set TRAMPLAB_CACHE to a folder that is yours alone.")
 
 
 def place(name: str) -> Path:
