@@ -1,11 +1,13 @@
 """Verdicts follow from rows: other rows, another verdict, and reasons that say what the rows say."""
 
 import dataclasses
+import importlib
 import re
 
 import pandas as pd
 import pytest
 
+from support.publish import worded
 from support.publish.some_claims import IDS, JUDGED
 from tramplab.publish.claims import claims, verdict
 from tramplab.publish.findings import findings
@@ -104,6 +106,18 @@ def test_what_no_kernel_has_is_hypothetical_in_the_scope(claim_id):
     said = f"{v} {v.because} {' '.join(map(str, (*v.numbers, *v.numbers.values())))}"
     if claim_id in OF_NO_KERNEL or re.search(r"hypothetical|no kernel (has|rewrites)|\*", said, re.I):
         assert re.search(r"\bhypothetical\b", scope, re.I)
+
+
+RESULTS = [claim_id for claim_id in IDS if claims.get(claim_id).result]
+
+
+@pytest.mark.parametrize("claim_id", RESULTS)
+def test_a_result_is_held_by_its_guards(claim_id):
+    claim = claims.get(claim_id)
+    study = importlib.import_module(claim.judge)
+    known = {**(study.numbers(study.rows()) if hasattr(study, "numbers") else {}), **verdict.judge(claim_id).numbers}
+    worded.noticed(claim.result, claim.holds, known)
+    assert not worded.not_beside(claim.result, claim.holds) and not worded.unguarded(claim.result, claim.holds)
 
 
 def test_a_result_whose_guard_is_not_so_is_no_verdict(monkeypatch):

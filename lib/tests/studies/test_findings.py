@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from support.publish import worded
 from tramplab import TramplabError, studies
 from tramplab.cli import main
 from tramplab.publish.cite import cite
@@ -35,7 +36,7 @@ def test_a_title_is_so_and_has_no_number_of_its_own(name):
     title, study = findings.titles()[name], studies.with_figure(name)
     numbers = study.numbers(study.rows())
     assert not guard.failures(title.holds, numbers)
-    noticed(title.says, title.holds, numbers)
+    worded.noticed(title.says, title.holds, numbers)
     assert not re.search(r"\d", NAMES.sub("", re.sub(r"\{[^{}]+\}", "", title.says))) and title.says[-1] not in ".?"
     assert len(title.filled(numbers)) <= 72 and len(re.findall(r"\{", title.says)) <= 2
     assert show(study, name).text.replace("\n", " ").startswith(title.filled(numbers))
@@ -54,34 +55,33 @@ def test_a_title_that_is_not_so_any_more_gives_way_to_the_question(monkeypatch):
     assert show(study, "fig-anatomy-arm64", rows).text.startswith("Which functions does a hooked call go through on arm64?")
 
 
-def moved(value: object) -> list[object]:
-    """A number thirty percent up and down, by one at least."""
-    number = guard.as_number(value)
-    step = max(0.3 * abs(number), 1)
-    return [number + step, number - step]
-
-
-def pairs(guards, numbers):
-    """The numbers that the guards compare with each other, also by a factor: both names of each comparison."""
-    compared = [(c.left, c.right) for one in guards for c in guard.comparisons(one)]
-    plain = [tuple(re.sub(r"^[\d.]+\s*\*\s*", "", side) for side in sides) for sides in compared]
-    return [sides for sides in plain if all(side in numbers for side in sides)]
-
-
 @pytest.mark.parametrize("name", FINDINGS)
 def test_a_guard_notices_each_named_number_that_moves_and_each_compared_pair_that_is_swapped(name):
-    noticed(FINDINGS[name].says, FINDINGS[name].holds, numbers_of(name))
+    finding = FINDINGS[name]
+    held = name not in worded.NOT_YET
+    worded.noticed(f"{finding.says} {finding.because}" if held else "", finding.holds, numbers_of(name))
 
 
-def noticed(says, holds, numbers):
-    """Guards fail when a number that the text names moves, or two that they compare are swapped."""
-    for one in re.findall(r"\{([^{}]+)\}", says):
-        if isinstance(guard.as_number(numbers[one]), float):
-            assert any(guard.failures(holds, {**numbers, one: other}) for other in moved(numbers[one])), one
-    for left, right in pairs(holds, numbers):
-        if numbers[left] != numbers[right]:
-            swapped = {**numbers, left: numbers[right], right: numbers[left]}
-            assert guard.failures(holds, swapped), (left, right)
+@pytest.mark.parametrize("name", [*FINDINGS, *findings.titles()])
+def test_a_number_has_its_isa_beside_it_and_a_share_a_comparison(name):
+    """Most, half, twice, only: what no guard says could be changed into another word, and an ISA into another ISA."""
+    one = FINDINGS.get(name) or findings.titles()[name]
+    because = getattr(one, "because", "")
+    found = [*worded.not_beside(one.says, one.holds), *worded.not_beside(because, one.holds, one.says)]
+    found += [word for text in (one.says, because) for word in worded.unguarded(text, one.holds)]
+    assert bool(found) == (name in worded.NOT_YET and name not in worded.MOVE), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("costs twice a", "costs half a"), ("instructions on arm64", "instructions on riscv64"), ("{arm64-direct", "{riscv64-direct")],
+)
+def test_a_changed_word_is_noticed(old, new):
+    """What passed before each text was held."""
+    finding = FINDINGS["fprobe-is-twice"]
+    changed = finding.says.replace(old, new)
+    assert changed != finding.says
+    assert worded.not_beside(changed, finding.holds) or worded.unguarded(changed, finding.holds)
 
 
 @pytest.mark.parametrize("name", FINDINGS)
