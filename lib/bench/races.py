@@ -7,12 +7,14 @@ reduction. They do not visit the same states: the explorer takes threads that ch
 
 from __future__ import annotations
 
+import functools
 import resource
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tramplab.races.explore import NOT_DECIDED, Result, explore
+from tramplab.races.explore import NOT_DECIDED, explore
 from tramplab.races.schemes.schemes import SCHEMES
 
 from .spin import Checker, missing
@@ -20,6 +22,8 @@ from .spin import Checker, missing
 THREADS = 3
 #: The scheme with most states for a few threads, and how many of them are visited where nothing is left out.
 LARGEST, STATES = "arm64-call-ops", 5_000_000
+#: Seconds of one search, and of all of them: the rest of ten minutes is for what `make bench` measures besides.
+LONGEST, BUDGET = 10, 240
 
 
 def unreduced() -> float:
@@ -28,24 +32,55 @@ def unreduced() -> float:
     return found.states / found.seconds
 
 
-def explored(threads: int) -> tuple[dict[str, Result], float]:
-    """Every scheme, and the seconds that all take together."""
-    start = time.perf_counter()
-    found = {name: explore(scheme.subject(), threads, scheme.fetch) for name, scheme in SCHEMES.items()}
-    return found, time.perf_counter() - start
+@dataclass
+class Timed:
+    """What was decided of schemes: verdicts and seconds by their names, and which searches did not end."""
+
+    verdicts: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+
+    def said(self) -> str:
+        """The seconds of those that ended, and which did not."""
+        left = f"; not decided in {LONGEST} s each: {', '.join(self.open)}" if self.open else ""
+        return f"{sum(self.seconds.values()):.2f} s for {len(self.seconds)} schemes{left}"
 
 
-def searched() -> tuple[dict[str, str], float, float]:
-    """The same by SPIN: the verdicts, and the seconds for making all checkers and for running them."""
-    verdicts, making, running = {}, 0.0, 0.0
+def explored(threads: int, end: float) -> Timed:
+    """Every scheme by the explorer, up to a moment of the clock."""
+    found = Timed()
+    for name, scheme in SCHEMES.items():
+        start = time.perf_counter()
+        if start >= end:
+            found.open.append(name)
+            continue
+        result = explore(scheme.subject(), threads, scheme.fetch, seconds=min(LONGEST, end - start))
+        if result.verdict == NOT_DECIDED:
+            found.open.append(name)
+        else:
+            found.verdicts[name], found.seconds[name] = result.verdict, time.perf_counter() - start
+    return found
+
+
+def searched(end: float) -> tuple[Timed, Timed]:
+    """The same by SPIN with THREADS: making the checkers, and their searches."""
+    making, running = Timed(), Timed()
     for name, scheme in SCHEMES.items():
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
+            if start >= end:
+                running.open.append(name)
+                continue
             built = Checker(name, Path(folder), ("-O2", "-DCOLLAPSE"))
             made = time.perf_counter()
-            verdicts[name] = "unsafe" if built.check(scheme.fetch, threads=THREADS, first=True).bad else "safe"
-            making, running = making + made - start, running + time.perf_counter() - made
-    return verdicts, making, running
+            making.seconds[name] = made - start
+            try:
+                bad = built.check(scheme.fetch, threads=THREADS, first=True, seconds=max(1, min(LONGEST, end - made))).bad
+            except TimeoutError:
+                running.open.append(name)
+            else:
+                running.verdicts[name], running.seconds[name] = "unsafe" if bad else "safe", time.perf_counter() - made
+    return making, running
 
 
 def peak(of: int) -> float:
@@ -53,22 +88,25 @@ def peak(of: int) -> float:
     return resource.getrusage(of).ru_maxrss / 1024
 
 
-def main() -> None:
-    """Measure and print; takes a minute or two."""
+def main(budget: float = BUDGET) -> None:
+    """Measure and print, each line when it is known; takes at most as many seconds, and those of what it is in the middle of."""
+    end = time.perf_counter() + budget
+    say = functools.partial(print, flush=True)
     explore(SCHEMES[LARGEST].subject(), 1)  # what is compiled once for all
-    found, three = explored(THREADS)
-    four_found, four = explored(THREADS + 1)
-    undecided = [name for name, r in (*found.items(), *four_found.items()) if r.verdict == NOT_DECIDED]
-    print(f"explorer, {len(SCHEMES)} schemes: {three:.2f} s with {THREADS} threads, {four:.2f} s with {THREADS + 1}")
-    print(f"  not decided: {', '.join(undecided) or 'none'}")
-    rate = unreduced()
-    print(f"  {LARGEST} without reduction, {THREADS} threads: {rate / 1e3:.0f} thousand states/s")
-    print(f"  peak memory: {peak(resource.RUSAGE_SELF):.0f} MiB")
+    found = explored(THREADS, end)
+    say(f"explorer, {THREADS} threads: {found.said()}")
+    say(f"explorer, {THREADS + 1} threads: {explored(THREADS + 1, end).said()}")
+    say(f"  {LARGEST} without reduction, {THREADS} threads: {unreduced() / 1e3:.0f} thousand states/s")
+    say(f"  peak memory: {peak(resource.RUSAGE_SELF):.0f} MiB")
     if program := missing():
-        print(f"SPIN: not measured (no {program})")
+        say(f"SPIN: not measured (no {program})")
         return
-    verdicts, making, running = searched()
-    differ = [name for name, verdict in verdicts.items() if verdict != found[name].verdict]
-    print(f"SPIN, {THREADS} threads: {making:.1f} s for the checkers, {running:.1f} s for their searches")
-    print(f"  as a ratio to the explorer: {(making + running) / three:.1f}, of their searches alone {running / three:.1f}")
-    print(f"  other verdicts: {', '.join(differ) or 'none'}; peak memory of a child: {peak(resource.RUSAGE_CHILDREN):.0f} MiB")
+    making, running = searched(end)
+    both = [name for name in running.verdicts if name in found.verdicts]
+    differ = [name for name in both if running.verdicts[name] != found.verdicts[name]]
+    made, ran, ours = (sum(each.seconds[name] for name in both) for each in (making, running, found))
+    say(f"SPIN, {THREADS} threads: {running.said()}; {sum(making.seconds.values()):.1f} s for the checkers")
+    if both:
+        ratios = f"{(made + ran) / ours:.1f}, searches alone {ran / ours:.1f}"
+        say(f"  as a ratio to the explorer over the {len(both)} that both decide: {ratios}")
+    say(f"  other verdicts: {', '.join(differ) or 'none'}; peak memory of a child: {peak(resource.RUSAGE_CHILDREN):.0f} MiB")

@@ -30,6 +30,8 @@ from tramplab.trampolines.plain import Ops
 from . import loops
 
 CALLS, ROUNDS = 20_000, 10
+#: Seconds of a build of the book, of which nothing is said if it takes longer.
+LONGEST = 200
 
 
 def seconds_per_instruction(isa: str, meters: tuple[str, ...]) -> list[float]:
@@ -55,14 +57,17 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def book_build() -> float | None:
-    """Seconds of what `make book` runs, into a folder of its own; None outside a checkout, or where the build fails."""
+    """Seconds of what `make book` runs, into a folder of its own; None outside a checkout, or where it fails or takes LONGEST."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "_config.yml").is_file():
         return None
     with tempfile.TemporaryDirectory() as out:
         build = [sys.executable, "book/_ext/book_build.py", "build", ".", "-W", "-n", "--keep-going", "--path-output", out]
         start = time.perf_counter()
-        done = subprocess.run(build, check=False, cwd=root, capture_output=True)
+        try:
+            done = subprocess.run(build, check=False, cwd=root, capture_output=True, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            return None
         return time.perf_counter() - start if done.returncode == 0 else None
 
 
@@ -114,21 +119,23 @@ def native_figures() -> None:
     print(result.cautions())
 
 
-def main() -> None:
-    """Measure and print everything; takes some minutes."""
-    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'count, ms':>12}")
+def main() -> int:
+    """Measure and print everything, each line when it is known; takes some minutes, and ten at most."""
+    say = functools.partial(print, flush=True)
+    say(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'count, ms':>12}")
     for isa in ISAS:
         raw, counted = seconds_per_instruction(isa, (NONE, COUNT))
         counts_of(isa, "ops")
         warm = statistics.median(timed(functools.partial(counts_of, isa, "ops")) for _ in range(15))
-        print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{warm * 1e3:>12.1f}")
+        say(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{warm * 1e3:>12.1f}")
     speeds = ", ".join(f"{name} {model_speed(name):.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
-    print(f"models of cores, estimates/s of a call of ten ops: {speeds}")
+    say(f"models of cores, estimates/s of a call of ten ops: {speeds}")
     native_figures()
-    print(f"single_callback study from an empty cache: {cold_study():.2f} s")
+    say(f"single_callback study from an empty cache: {cold_study():.2f} s")
     book = book_build()
-    print(f"book build: {book:.0f} s" if book else "book build: not measured (no checkout, or `make book` fails)")
+    say(f"book build: {book:.0f} s" if book else f"book build: not in {LONGEST} s (or no checkout, or `make book` fails)")
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    print(f"peak memory of a child (the book's kernels, the compiler): {children / 1024:.0f} MiB")
-    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB", flush=True)
-    print(_said(["-m", "bench", "races"]), end="")  # a process with a peak of its own
+    say(f"peak memory of a child (the book's kernels, the compiler): {children / 1024:.0f} MiB")
+    say(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    here = {**os.environ, "PYTHONSAFEPATH": ""}
+    return subprocess.run([sys.executable, "-m", "bench", "races"], check=False, env=here).returncode  # with a peak of its own

@@ -76,10 +76,10 @@ class Checker:
         said = self._run(1, {"WITHOUT": "?"}).stdout
         return tuple(said.partition(" has no ?")[2].split())
 
-    def check(self, fetch: str, without: str = "", threads: int = 1, first: bool = False) -> Checked:
+    def check(self, fetch: str, without: str = "", threads: int = 1, first: bool = False, seconds: float = _PATIENCE) -> Checked:
         """All that can happen. fetch: one of fetches.MODELS. without: a barrier's name. first: end with the first that is bad.
-        Raises RuntimeError where the search was not complete."""
-        done = self._run(threads, {"FETCH": fetch, "WITHOUT": without, "FIRST": "1" if first else ""})
+        Raises RuntimeError where the search was not complete, TimeoutError where it took longer than so many seconds."""
+        done = self._run(threads, {"FETCH": fetch, "WITHOUT": without, "FIRST": "1" if first else ""}, seconds)
         said = done.stdout
         bad, seen = (frozenset(re.findall(rf"^{word} (\w+)$", said, re.M)) for word in ("BAD", "SEEN"))
         if first and bad:
@@ -90,10 +90,13 @@ class Checker:
             raise RuntimeError(f"{self._scheme}: the search was not complete:\n{said}{done.stderr}")
         return Checked(bad, seen, int(float(stored[1])))
 
-    def _run(self, threads: int, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, threads: int, settings: dict[str, str], seconds: float = _PATIENCE) -> subprocess.CompletedProcess[str]:
         """-E: a plan that has been carried out is no deadlock."""
         command = [str(self._pan), "-E", f"-w{_TABLE[threads]}", f"-m{_DEPTH[threads]}"]
         env = {**os.environ, "THREADS": str(threads), **settings}
-        return subprocess.run(
-            command, cwd=self._folder, env=env, capture_output=True, encoding="utf-8", timeout=_PATIENCE, check=False
-        )
+        try:
+            return subprocess.run(
+                command, cwd=self._folder, env=env, capture_output=True, encoding="utf-8", timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self._scheme}: the search did not end in {seconds:.0f} s.") from None
