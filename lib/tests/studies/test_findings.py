@@ -3,6 +3,7 @@
 import functools
 import re
 
+import numpy as np
 import pytest
 
 from support.publish import worded
@@ -10,6 +11,7 @@ from tramplab import TramplabError, studies
 from tramplab.cli import main
 from tramplab.publish.cite import cite
 from tramplab.publish.claims import claims, verdict
+from tramplab.publish.figures.figure import Figure
 from tramplab.publish.figures.show import show
 from tramplab.publish.findings import findings, guard, rendered
 from tramplab.studies import short, stated
@@ -152,6 +154,25 @@ def test_a_claim_whose_finding_is_not_so_has_another_verdict_than_expected(monke
     found = verdict.judged("v2")
     assert found.verdict.kind == verdict.REFUTED and "restores-are-needed: clobbers == dropped is not so" in found.verdict.because
     assert "expected was: holds" in found.problem
+
+
+def test_numbers_are_kept_and_made_once_for_the_same_sources(monkeypatch, empty):
+    made = []
+
+    class Counting:
+        NAME = "counting_calls"
+
+        def rows(self):
+            return made.append(1)
+
+        def numbers(self, rows):
+            return {"arm64-added": np.int64(44), "release": "v7.2", "rank": 0.96}
+
+    study, wanted = Counting(), {"arm64-added": 44, "release": "v7.2", "rank": 0.96}
+    assert stated.numbers_in(study) == wanted == stated.numbers_in(study) and made == [1]
+    monkeypatch.setattr(stated, "_kept_for", lambda: "numbers-of-other-sources")
+    assert stated.numbers_in(study)["arm64-added"] == 44 and made == [1, 1]
+    assert stated.numbers_in(Figure("fig-x", "No study?")) == {}
 
 
 def test_a_page_says_in_short_what_its_figures_do_not_say_again():

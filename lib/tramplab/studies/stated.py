@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import html
-from collections.abc import Iterable, Sequence
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
+from ..base import cache, state
 from ..base.errors import TramplabError
 from ..publish.cite import cite
 from ..publish.classes import FIGURE
@@ -24,33 +28,54 @@ def study_of(finding: Finding) -> Study:
 
 
 LETTER = "A text for the list"
+#: Folders of the cache with the numbers of studies, each for one state of the sources; for how many seconds an unused one is kept.
+_KEPT, _OLD = "numbers-", 7 * 24 * 3600
 #: A figure of each study that has what booted kernels did.
 _BOOTED = ("fig-booted", "fig-found", "fig-guard-fix")
 
 
 def numbers_of(finding: Finding) -> dict[str, object]:
-    """The numbers that a finding may name, from a run made now."""
-    study = study_of(finding)
-    return getattr(study, "numbers", lambda rows: {})(study.rows())
+    """The numbers that a finding may name."""
+    return numbers_in(study_of(finding))
+
+
+def numbers_in(study: Study) -> dict[str, object]:
+    """The numbers of a study, from a run made now, or before from the same sources and data."""
+    if not (count := getattr(study, "numbers", None)):
+        return {}
+    name = f"{_kept_for()}/{study.NAME}.json"
+    if (kept := cache.read(name)) is not None:
+        return json.loads(kept)
+    numbers = count(study.rows())
+    cache.remove_old(_KEPT, _OLD, time.time(), _kept_for())
+    cache.keep(name, json.dumps(numbers, default=lambda number: number.item()))  # what pandas counts in
+    return numbers
+
+
+@functools.cache
+def _kept_for() -> str:
+    """The folder of the cache for the sources and data that this process has begun with."""
+    return f"{_KEPT}{state.rows()}"
 
 
 def booted_numbers() -> dict[str, object]:
     """The numbers of booted kernels, which guards and letters of all findings may name."""
     found: dict[str, object] = {}
     for study in filter(None, map(with_figure, _BOOTED)):
-        found |= getattr(study, "numbers", lambda rows: {})(study.rows())
+        found |= numbers_in(study)
     return found
 
 
-def stated(finding: Finding) -> Stated:
-    """A finding with its numbers, and what booted kernels contradict of it."""
+def stated(finding: Finding, booted: Mapping[str, object] | None = None) -> Stated:
+    """A finding with its numbers, and what booted kernels contradict of it. booted: their numbers, where they are known already."""
     one = findings.stated(finding, numbers_of(finding))
-    return findings.booted(one, booted_numbers()) if finding.booted else one
+    return findings.booted(one, booted_numbers() if booted is None else booted) if finding.booted else one
 
 
 def every() -> list[Stated]:
     """All findings, each with its numbers."""
-    return [stated(finding) for finding in findings.read().values()]
+    booted = booted_numbers()
+    return [stated(finding, booted) for finding in findings.read().values()]
 
 
 def in_short(page: str) -> Shown:
