@@ -16,6 +16,7 @@ from ..build import toolchain
 from ..build.symbols import FUNCTION, symbols
 from ..emulate import decode
 from ..isa import Isa
+from ..vmlinux.booted import CHECKED
 from ..vmlinux.open.image import Opened
 from ..vmlinux.run.layout import turned
 from .plan import LEAF
@@ -43,10 +44,9 @@ _DIRECT_MULTI, _DIRECT = "register_ftrace_direct_multi", "register_ftrace_direct
 _BY_OPS = (6, 3)
 #: Since then an fprobe's handlers are passed a struct ftrace_regs.
 _FPROBE_BY_REGS = (6, 14)
-#: Every kernel with CFI has it (kernel/cfi.c).
-_CFI = "report_cfi_failure"
 _SH_FLAGS = 8  # where they are in an ELF section's header
-_MOV_EAX, _FARTHEST = b"\xb8", 64
+#: MOV of a hash to EAX, and the NOPs from it to the function.
+_HASH = re.compile(rb"\xb8.{4}(\x90*)$", re.DOTALL)
 #: What a kernel's release and the words after it are made of (include/linux/vermagic.h).
 _VERMAGIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:+~_@=/-]{0,255}")
 
@@ -95,14 +95,14 @@ def _bytes(opened: Opened, address: int, size: int) -> bytes:
 
 def made(opened: Opened) -> bytes:
     """The module's file. A kernel with CFI looks for the hash of a function's type before the function."""
-    flags = ("-fsanitize=kcfi", *_padded(opened)) if opened.has(_CFI) else ()
+    flags = ("-fsanitize=kcfi", *_padded(opened)) if opened.has(CHECKED) else ()
     return _without_sites(toolchain.module(opened.isa, SOURCE, layout(opened), flags))
 
 
 def words(opened: Opened) -> str:
     """What the kernel's command line has to say for it: x86-64's with CFI has other hashes after each boot else, in its own code
     (arch/x86/kernel/alternative.c)."""
-    return "cfi=norand" if opened.isa.name == "x86_64" and opened.has(_CFI) else ""
+    return "cfi=norand" if opened.isa.name == "x86_64" and opened.has(CHECKED) else ""
 
 
 def _without_sites(file: bytes) -> bytes:
@@ -119,8 +119,8 @@ def _padded(opened: Opened) -> tuple[str, ...]:
     a MOV to EAX whose operand the hash is (arch/x86/Kconfig, FUNCTION_PADDING_CFI)."""
     if opened.isa.name != "x86_64":
         return ()
-    before = _bytes(opened, opened.address(LEAF) - _FARTHEST, _FARTHEST)
-    padding = _FARTHEST - len(_MOV_EAX) - 4 - before.rfind(_MOV_EAX)
+    found = _HASH.search(_bytes(opened, opened.address(LEAF) - 64, 64))
+    padding = len(found[1]) if found else 0
     return (f"-fpatchable-function-entry={padding},{padding}",)
 
 
