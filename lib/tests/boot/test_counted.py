@@ -144,14 +144,21 @@ def test_what_the_kernel_says_of_a_module_is_kept():
 
 @pytest.mark.parametrize("isa, unit, turn", [("arm64", 16, 4), ("riscv64", 100, 3)])
 def test_coarse_counters_are_read_between_their_units(isa, unit, turn):
-    """A block ends within a unit of the counter: the turns until its next change are taken off."""
-    once, twice = 336 * 100, 336 * 200
-    words = []
-    for taken in (once, twice):
-        units = -(-taken // unit)
-        words += [units, (units * unit - taken) // turn]
+    """A block ends within a unit of the counter: the turns until its next change are taken off. The first one ends just after a
+    change, the second one with one."""
+    once, twice = 33_601, 67_200
+    words = [n for taken in (once, twice) for n in (-(-taken // unit), -taken % unit // turn)]
     line = "counted " + " ".join(f"{n:x}" for n in words)
-    assert counted.measured(ISAS[isa], protocol.line(line), 100).instructions == pytest.approx(336, abs=turn / 100)
+    expected = (twice - once) / 100
+    assert counted.measured(ISAS[isa], protocol.line(line), 100).instructions == pytest.approx(expected, abs=turn / 100)
+    assert (unit - 1) / 100 > 3 * turn / 100  # what it would be off without them
+
+
+def test_pairs_that_differ_by_a_tenth_are_not_alike():
+    """A timer interrupt in one of them is hundreds of instructions; a page of a buffer that begins a few."""
+    words = [*(30_000, 60_000), *(30_000, 60_000), *(30_000, 60_004), *(30_000, 60_010), *(30_000, 60_400)]
+    line = protocol.line("counted " + " ".join(f"{n:x} 0" for n in words))
+    assert counted.measured(ISAS["x86_64"], line, 100) == counted.Measured(300.04, 3)
 
 
 def test_hits_that_lack_are_told():
