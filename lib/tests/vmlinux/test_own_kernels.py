@@ -40,10 +40,10 @@ def test_its_sites_change_as_those_of_others(name, tramplab):
 
 @pytest.mark.parametrize("name", [n for n, own in KERNELS.items() if "CFI_CLANG" in own.options])
 def test_a_callback_has_the_type_that_the_kernel_s_own_have(name):
-    """ftrace_stub() is a callback, too: what lies before it lies before ours once it was called."""
+    """ftrace_stub() is a callback, too: what lies before it lies before ours once the list function has called it."""
     machine = RealMachine(open_image(path(name)))
     function, read = machine.function(machine.usual), machine.machine.read
-    hooks.get("ops").attach(machine, function)
+    hooks.get("ops:2").attach(machine, function)
     machine.call(function, arguments.registers(machine.isa))
     (ours,) = (made.address for made in machine.made if made.name == "callback")
     own, theirs = (read(at - cfi.ROOM, cfi.ROOM) for at in (ours, machine.address("ftrace_stub")))
