@@ -11,6 +11,7 @@ import pytest
 from support.base.damage import DAMAGES
 from support.vmlinux.kernels import APART, BASES, POINTERS, RELATIVE, Content, pointed, rela, relr
 from tramplab.vmlinux.open.relocate import adjust, find, linked, listed
+from tramplab.vmlinux.open.relocate import pointed as address
 
 ALIGN = 1 << 21
 BASE = BASES["arm64"]
@@ -226,3 +227,17 @@ def test_cut_and_garbled_images():
                 out = adjust(damaged, found, base)
                 right += words(out, BASE, pointers) == list(pointers.values())
         assert right > 20
+
+
+@pytest.mark.parametrize("base", [BASE, 0xFFFFC00080000000, 0xFFFF800008010000])
+def test_pointers_tell_the_address_of_an_image_that_cannot_be_moved(base):
+    """By where the symbols are that they lead to; noise beside them, which looks like pointers, does not matter."""
+    offset, rng = base % ALIGN, random.Random(1)
+    made = Content(base, bytearray(8192))
+    for _ in range(3000):
+        made.add(struct.pack("<Q", base + 16 * rng.randrange(1, 500)))
+        made.add(struct.pack("<Q", rng.choice((rng.randrange(-(1 << 50), 0), base + rng.randrange(1 << 25))) & (1 << 64) - 1))
+    symbols = range(16, 8000, 16)
+    assert address(bytes(made.data), symbols, ALIGN, offset) == base
+    assert address(bytes(made.data), range(1 << 30, (1 << 30) + 8000, 16), ALIGN, offset) is None
+    assert address(bytes(made.data[:8192]), symbols, ALIGN, offset) is None

@@ -33,7 +33,7 @@ def parts(payload: Payload) -> Parts:
     if relocations is None and table.based:
         base = (min(v for v in table.values if v >= KERNEL) - offset) // _ALIGN * _ALIGN + offset
     elif relocations is None:
-        base = moved = _USUAL.get(isa, 0)
+        base = moved = _USUAL.get(isa) or relocate.pointed(data, table.values, _ALIGN, offset) or 0
     whole = max(len(data), size) + PAGE - 1 & -PAGE
     if not base or base + whole > 1 << 64:
         raise TramplabError(f"{path} does not tell the address that it was linked for: give the vmlinux of its build.")

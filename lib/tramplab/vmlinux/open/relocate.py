@@ -7,6 +7,7 @@ RELA right in front of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ _ENTRY = 3  # words of a RELA entry
 _FEWEST, _MOST = 1000, 1 << 20  # entries or words of a list that is not known by name: a kernel has tens of thousands
 _TRIES = 10  # runs of words that may be RELR
 _SAMPLE = 4000  # places by which the link address is told
+_MEANT = 0.1  # of all words that may be pointers so many lead to symbols; by a wrong address it is a third of that at most
 _MIXED = 50  # of so many words of RELR at least one is an address, and one a bitmap
 _HIGHEST = 1 << 11  # no kind of relocation has a higher number
 _KERNEL = np.uint64(0xFF00 << 48)  # addresses from here on are the kernel's
@@ -63,6 +65,21 @@ def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | No
     scores = {base: _fits(words, at, pointers, base) for base in candidates}
     best = max(scores, key=lambda base: scores[base], default=None)
     return best if best is not None and scores[best] > 0.5 else None
+
+
+def pointed(data: bytes, symbols: Iterable[int], align: int, offset: int) -> int | None:
+    """The same of an image without relocations, whose pointers are as linked: the address by which most of them lead to symbols,
+    which are told as distances from the image's first byte; None if too few do."""
+    words, known = np.frombuffer(data, "<u8", len(data) // 8), np.unique(np.array(list(symbols), np.uint64))
+    words = words[words >= _KERNEL]
+    if len(words) < _FEWEST:
+        return None
+    words = words[:: max(1, len(words) // _SAMPLE)]
+    blocks, counts = np.unique((words - np.uint64(offset)) // np.uint64(align), return_counts=True)
+    bases = [int(block) * align + offset for block, count in zip(blocks, counts, strict=True) if count * _MIXED >= len(words)]
+    scores = {base: float(np.isin(words - np.uint64(base), known).mean()) for base in bases}
+    best = max(scores, key=lambda base: scores[base], default=None)
+    return best if best is not None and scores[best] > _MEANT else None
 
 
 def adjust(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
