@@ -85,9 +85,10 @@ def _need(barrier: Barrier, outcome: str) -> str:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per scheme, hart and barrier."""
+    """A line per scheme, without its ISA, hart and barrier."""
     out = named(frame.assign(outcome=frame["outcome"].where(frame["need"] != NOT_TESTED, NOT_TESTED)), "scheme")
-    out = out[["scheme", "hart", "barrier", "outcome", "steps"]]
+    out["scheme"] = out["scheme"].str.partition("-")[2]
+    out = out[["isa", "scheme", "hart", "barrier", "outcome", "steps"]]
     out.attrs["units"] = {}
     return out
 
