@@ -15,7 +15,7 @@ from tramplab.races.model.judge import Judge
 from tramplab.races.model.locals import IDLE, Local
 from tramplab.races.model.plan import moments
 from tramplab.races.model.threads import Threads
-from tramplab.races.model.verdicts import FREED, MISSED, STATE
+from tramplab.races.model.verdicts import FREED, MISSED, PAIR, STATE, TARGET
 from tramplab.races.schemes.schemes import scheme
 
 #: A scheme of each ISA.
@@ -103,6 +103,43 @@ def test_what_a_thread_has_for_itself_is_as_it_was(isa):
     assert thread.wrong(memory=((stack.address, 5),), stores=(stack.address,)) is None
     with pytest.raises(TramplabError, match="which is no thread's own"):
         thread.wrong(stores=(thread.subject.entry,))
+
+
+class Led(Returning):
+    """A thread whose next instruction leads from one address to another, and what is thought of that."""
+
+    def led(self, pc, to, **changed):
+        local = Local(pc, self.ran.start, (), (), frozenset())
+        wrong = self._judge.outcome(local, 4, Executed(to, self.registers(**changed), (), (), ())).wrong
+        return (wrong.which, wrong.how) if wrong else None
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_site_leads_on_in_its_function_or_to_a_target_and_nowhere_else(isa):
+    """Not even to where calls return: only what is called comes back there."""
+    thread = Led(isa)
+    s = thread.subject
+    back, (callback, *_) = s.machine.return_to, s.callbacks
+    assert thread.led(s.entry, s.body) is None and all(thread.led(s.entry, to) is None for to in s.targets)
+    for to in (back, s.end, *{callback} - {*s.targets}):
+        assert thread.led(s.entry, to)[0] == TARGET
+    assert thread.led(s.body, back) is None
+    middle = callback + 4
+    assert s.name_of(middle) != s.name_of(callback) and thread.led(s.body, middle)[0] == TARGET
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_callback_is_told_where_it_is_and_who_called(isa):
+    thread = Led(isa)
+    s, (ip, parent, ops) = thread.subject, thread.isa.args[:3]
+    callback, (one, *_) = next(iter(s.callbacks.items()))
+    now = dict(zip(thread.ran.names, thread.registers(), strict=True))
+    right = {ip: s.ip - now[ip], parent: s.machine.return_to - now[parent], ops: one - now[ops]}
+    assert thread.led(s.body, callback, **right) is None
+    for name in (ip, parent):
+        which, how = thread.led(s.body, callback, **{**right, name: right[name] + 4})
+        assert which == STATE and how.startswith("a callback is told ip ")
+    assert thread.led(s.body, callback, **{**right, ops: right[ops] + 8})[0] == PAIR
 
 
 def explored(name, freed):
