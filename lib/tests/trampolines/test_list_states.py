@@ -19,6 +19,8 @@ SAVE_REGS, STUB = 1 << 2, 1 << 5
 MODULES = 1
 #: Bits of the recursion guard, as the list takes them: of the normal context, and the one that is given while contexts change.
 GUARD = 0b11000 << 5
+#: Of the list that of the normal context; of the user beside it both.
+NORMAL, OTHERS = 0b1000 << 5, 0b11000
 
 
 def op(p: Probes, n: int) -> Struct:
@@ -78,6 +80,17 @@ def guard_is_held(k: Kernel) -> None:
             assert all(p.call())
 
 
+def only_the_transition_is_left(k: Kernel) -> None:
+    """The list's own bit for it, whoever else holds his; and it is given back, nothing else."""
+    for requests in ((Ops(), Ops()), (Ops(recursion=True, dynamic=False),)):
+        with probing(k, *requests) as p:
+            for held in (NORMAL, NORMAL | OTHERS):
+                with task(k).having(trace_recursion=held):
+                    assert all(p.call()) and task(k)["trace_recursion"] == held
+            with task(k).having(trace_recursion=GUARD & ~NORMAL):
+                assert all(p.call()) and task(k)["trace_recursion"] == GUARD & ~NORMAL
+
+
 def rcu_does_not_watch(k: Kernel) -> None:
     """An ops that asked for RCU is not called meanwhile, and others are, unless the guard asks."""
     asks = int(k.features["recursion_rcu_test"])
@@ -106,6 +119,7 @@ CHECKS = {
         filter_that_is_empty,
         registers_that_were_not_saved,
         guard_is_held,
+        only_the_transition_is_left,
         rcu_does_not_watch,
         guard_asks_whether_rcu_watches,
     )

@@ -50,6 +50,14 @@ MUTANTS = [
         ("an ops without its guard", "\tif (!others)\n\t\treturn;\n\tif (!(op", "\tif (!(op"),
     ),
     *of(
+        "arm64",
+        "v7.2",
+        "only_the_transition_is_left",
+        "core/recursion.h",
+        ("one bit of transitions for all users", "bit = 1 << (TRACE_CTX_TRANSITION + start);", "bit = 1 << TRACE_CTX_TRANSITION;"),
+        ("a transition is not given back", "return ~bit;", "return ~(1 << (TRACE_CTX_NORMAL - lab_context_level() + start));"),
+    ),
+    *of(
         "riscv64",
         "v7.2",
         "rcu_does_not_watch",
