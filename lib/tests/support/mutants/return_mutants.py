@@ -4,6 +4,15 @@ from support.mutants.mutants import of
 
 MUTANTS = [
     *of(
+        "arm64",
+        "v7.2",
+        "program_that_runs_already",
+        "core/bpf_fprobe.c",
+        ("no exit of a program that was skipped", "\tif (start)\n\t\tbpf_prog_run", "\tif (!start)\n\t\treturn;\n\tbpf_prog_run"),
+        ("a program that runs already is run", "\tif (start)\n\t\tbpf_prog_run", "\tbpf_prog_run"),
+        overrides=(("rethook", "shadow"),),
+    ),
+    *of(
         "x86_64",
         "v6.12",
         "frame_that_differs",

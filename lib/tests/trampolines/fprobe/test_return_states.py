@@ -98,6 +98,23 @@ def owner_has_gone(k: Kernel) -> None:
             assert sum(p.call()) == 1 and p.struct(0)["nmissed"] == missed + 1
 
 
+def program_that_runs_already(k: Kernel) -> None:
+    """It is missed, at the entry or at the return, and what is around it is undone all the same: it still runs once, not twice."""
+    hits, size = k.image.address("lab_bpf_hits"), k.image.struct("lab_bpf_link").size
+    with probing(k, Fprobe(exit=True, bpf=True)) as p:
+        links = p.struct(0)["bpf"] + k.image.struct("bpf_fprobe").size
+        progs = [Struct(k, "bpf_prog", Struct(k, "lab_bpf_link", links + n * size)["prog"]) for n in range(2)]
+        for busy in (*progs, None):
+            before, active = k.machine.read_u64(hits), cpu(k).address + (busy or progs[0])["active"]
+            missed = [prog["misses"] for prog in progs]
+            k.machine.write(active, int(busy is not None).to_bytes(4, "little"))
+            p.call()
+            assert k.machine.read_u64(hits) == before + (2 if busy is None else 1)
+            assert [prog["misses"] for prog in progs] == [n + (prog is busy) for n, prog in zip(missed, progs, strict=True)]
+            assert int.from_bytes(k.machine.read(active, 4), "little") == int(busy is not None)
+            k.machine.write(active, bytes(4))
+
+
 def told_at_the_return(k: Kernel) -> None:
     """A handler is told where the call goes on, on x86-64 that it is the kernel's code and no system call; meanwhile the CPU is not
     taken away, where it can be, and a kretprobe's is a kprobe's, as far as the CPU knows."""
@@ -216,7 +233,7 @@ def instances_of_other_cpus(k: Kernel) -> None:
 
 
 _ALL = (frame_that_differs, calls_below, owner_has_gone, told_at_the_return)
-_OF_FPROBES = (guard_at_the_return, node_says_who_called, rcu_does_not_watch)
+_OF_FPROBES = (guard_at_the_return, node_says_who_called, rcu_does_not_watch, program_that_runs_already)
 _OF_KRETPROBES = (probe_without_a_handler, busy_until_all_is_given_back, breakpoint_of_nobody, instances_of_other_cpus)
 CHECKS = {check.__name__: check for check in (*_ALL, *_OF_FPROBES, *_OF_KRETPROBES)}
 CASES = [
