@@ -34,7 +34,7 @@ def unreduced() -> float:
 
 @dataclass
 class Timed:
-    """What was decided of schemes: verdicts and seconds by their names, and which searches did not end."""
+    """What was decided of schemes: verdicts and seconds of a processor by their names, and which searches did not end."""
 
     verdicts: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -50,15 +50,15 @@ def explored(threads: int, end: float) -> Timed:
     """Every scheme by the explorer, up to a moment of the clock."""
     found = Timed()
     for name, scheme in SCHEMES.items():
-        start = time.perf_counter()
-        if start >= end:
+        left, start = end - time.perf_counter(), time.process_time()
+        if left <= 0:
             found.open.append(name)
             continue
-        result = explore(scheme.subject(), threads, scheme.fetch, seconds=min(LONGEST, end - start))
+        result = explore(scheme.subject(), threads, scheme.fetch, seconds=min(LONGEST, left))
         if result.verdict == NOT_DECIDED:
             found.open.append(name)
         else:
-            found.verdicts[name], found.seconds[name] = result.verdict, time.perf_counter() - start
+            found.verdicts[name], found.seconds[name] = result.verdict, time.process_time() - start
     return found
 
 
@@ -67,20 +67,26 @@ def searched(end: float) -> tuple[Timed, Timed]:
     making, running = Timed(), Timed()
     for name, scheme in SCHEMES.items():
         with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            if start >= end:
+            if time.perf_counter() >= end:
                 running.open.append(name)
                 continue
+            start = _of_children()
             built = Checker(name, Path(folder), ("-O2", "-DCOLLAPSE"))
-            made = time.perf_counter()
+            made, left = _of_children(), end - time.perf_counter()
             making.seconds[name] = made - start
             try:
-                bad = built.check(scheme.fetch, threads=THREADS, first=True, seconds=max(1, min(LONGEST, end - made))).bad
+                bad = built.check(scheme.fetch, threads=THREADS, first=True, seconds=max(1, min(LONGEST, left))).bad
             except TimeoutError:
                 running.open.append(name)
             else:
-                running.verdicts[name], running.seconds[name] = "unsafe" if bad else "safe", time.perf_counter() - made
+                running.verdicts[name], running.seconds[name] = "unsafe" if bad else "safe", _of_children() - made
     return making, running
+
+
+def _of_children() -> float:
+    """Seconds of a processor that the processes have had which this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def peak(of: int) -> float:
