@@ -31,7 +31,7 @@ _MARK = ".sha256"
 _BUILDING = ".building-"
 _OLD = 3600  # seconds; no build takes as long
 _LENGTH = len(b"\nsha256 \n") + 64
-_UNMAPPED = 65534  # whom a container shows where it has no user
+_UNMAPPED = 65534  # the user that a container shows where it has none
 _own: set[Path] = set()  # folders that this process has found to be its user's
 _whole: dict[Path, tuple[int, int, int]] = {}  # what this process has verified, as _seen() saw it
 
