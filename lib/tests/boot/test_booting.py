@@ -4,7 +4,9 @@ do."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from dataclasses import replace
 
 import pytest
@@ -100,6 +102,28 @@ def test_a_vermagic_that_none_can_be_is_not_compiled(image, magic, monkeypatch):
     monkeypatch.setattr(module.toolchain, "module", lambda *_: pytest.fail("compiled"))
     with pytest.raises(TramplabError, match=r"has a vermagic that no kernel has, .*: get the whole file again"):
         module.made(replace(opened, image=replace(opened.image, segments=tuple(segments))))
+
+
+@bootable
+@pytest.mark.parametrize(
+    "script, says",
+    [
+        ("echo begin; echo end", "but the count of ops did not arrive"),
+        ("echo begin; echo say; echo counted 1 2 3; exec sleep 600", "damaged what the booted process writes, 'counted 1 2 3'"),
+        ("echo begin; echo probe graph; exec sleep 600", "damaged what the booted process writes, 'probe graph'"),
+        ("echo begin; exec yes '' | tr '\\n' x", "writes a line of more than 65536 bytes"),
+        ("echo begin; echo refused; exec sleep 600", "damaged what the booted process writes, 'refused'"),
+    ],
+)
+def test_a_strange_console_ends_the_boot_in_a_sentence(image, script, says, monkeypatch, tmp_path, capsys):
+    """At once, and with QEMU."""
+    (program := tmp_path / MACHINES["x86_64"].program).write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    started = time.monotonic()
+    assert main(["boot", str(image), "--probe", "ops"]) == 2
+    out, err = capsys.readouterr()
+    assert says in err and len(err.splitlines()) == 1 and not out and time.monotonic() - started < 500
 
 
 @bootable
