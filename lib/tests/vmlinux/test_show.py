@@ -134,6 +134,7 @@ def test_the_lab_beside_a_kernel_fits_and_has_each_part_that_both_have(found):
     pairs = list(beside.pairs(found))
     text = show.lab_text(pairs)
     assert max(map(len, text.splitlines())) <= WIDTH
+    assert [line.split()[:2] for line in text.splitlines()[1:]] == [[p.hook, p.component] for p in pairs]
     assert {p.hook for p in pairs} >= {"none", "ops", "ops:2", "ops:10"}
     sites = [p for p in pairs if p.component == "site"]
     assert all(p.real[0] == p.lab[0] for p in sites)  # what the compiler left and boot made of it

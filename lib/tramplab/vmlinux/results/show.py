@@ -110,11 +110,11 @@ def as_csv(results: Labelled) -> str:
 
 def lab_text(pairs: Iterable[Pair]) -> str:
     """The lab beside a real kernel, a line for each component of each hook."""
-    lines = [f"{'':<28}{'real':>7}{'lab':>7}{'off':>8}  loads+stores"]
+    lines = [f"{'':<{_NAME + 11}}{'real':>7}{'lab':>7}{'off':>8}  loads+stores"]
     for p in pairs:
         off = "" if p.off is None else f"{100 * p.off:+.0f} %"
         moved = "equal" if p.real[1:] == p.lab[1:] else f"{p.real[1]}+{p.real[2]}, {p.lab[1]}+{p.lab[2]}"
-        lines.append(f"{p.hook:<17}{p.component:<11}{p.real[0]:>7}{p.lab[0]:>7}{off:>8}  {moved}")
+        lines.append(f"{p.hook:<{_NAME}}{p.component:<11}{p.real[0]:>7}{p.lab[0]:>7}{off:>8}  {moved}")
     return "\n".join(lines) + "\n"
 
 
