@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,16 +100,16 @@ def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) 
             frame = _part(figure, frame, what, value)
     table = _flat(figure.table(frame)) if chosen else figure.table(frame)
     for what, value in chosen.items():
-        known, column = _known(frame, what), _by(table, what)
+        known, columns = _known(frame, what), _by(table, what)
         across = _across(table, known)
         if (same := _like(table, what, value)).any():
             table = table[same]
         elif value in across.values():
             table = table[[column for column in table if across.get(_name(column), value) == value]]
         elif known != [value]:  # all of it is of that one
-            if there := [*table[column].map(_plain)] if column in table else [*across.values()]:
+            if there := [cell for column in columns for cell in table[column].map(_plain)] or [*across.values()]:
                 raise unknown(f"{what} of {figure.id}", value, dict.fromkeys(there))
-            by = [w for w in CHOICES if _by(table, w) in table or _across(table, _known(frame, w)) or len(_known(frame, w)) > 1]
+            by = [w for w in CHOICES if _by(table, w) or _across(table, _known(frame, w)) or len(_known(frame, w)) > 1]
             can = f"its rows can be chosen by: {', '.join(by) or 'nothing'}"
             raise TramplabError(f"the table of {figure.id} is not by {what}; {can}.")
     table.attrs = attrs
@@ -137,12 +137,12 @@ def _known(frame: pd.DataFrame, what: str) -> list[str]:
     return [value for value in known if what != "isa" or _ISA.match(value)]
 
 
-def _by(table: pd.DataFrame, what: str) -> object:
-    """The column whose cells say it, None where none does. That of the ISA may have the titles of panels instead, such as hooks."""
+def _by(table: pd.DataFrame, what: str) -> list[Hashable]:
+    """The columns whose cells say it. That of the ISA may have the titles of panels instead, such as hooks."""
     names = {_name(column): column for column in table.columns}
     panels = "isa" in names and not any(_ISA.match(str(cell)) for cell in table[names["isa"]])
     there = {"isa": () if panels else ("isa",), "hook": (*HOOKS, *["isa"] * panels), "release": ("release",)}[what]
-    return next((names[name] for name in there if name in names), None)
+    return [names[name] for name in there if name in names]
 
 
 def _across(table: pd.DataFrame, known: Sequence[str]) -> dict[str, str]:
@@ -155,12 +155,13 @@ def _like(table: pd.DataFrame, what: str, value: str) -> pd.Series:
     """Which rows have the value; where none has, which begin with it, or have it in a list."""
     import pandas as pd
 
-    column, first = _by(table, what), _parts(value)[0]
-    if column not in table:
-        return pd.Series(False, table.index)
-    cells = table[column].map(_plain)
-    ways = (cells == value, cells.map(lambda cell: _parts(cell)[0] == first), cells.map(lambda cell: value in cell.split(" / ")))
-    return next((same for same in ways if same.any()), ways[0])
+    first = _parts(value)[0]
+    for cells in (table[column].map(_plain) for column in _by(table, what)):
+        begins, has = (cells.map(lambda cell: _parts(cell)[0] == first), cells.map(lambda cell: value in cell.split(" / ")))
+        for same in (cells == value, begins, has):
+            if same.any():
+                return same
+    return pd.Series(False, table.index)
 
 
 def _parts(cell: str) -> list[str]:
