@@ -104,7 +104,7 @@ def test_a_small_file_is_read():
         (", scope: Of one.", "", "x2 has no scope, which is said wherever"),
         ("scope: Of one.", "scope: Of one., result: It was.", "x2: a result: has guards in holds:"),
         ("scope: Of one.", "scope: Of one., holds: [one < 2]", "x2: a result: has guards in holds:"),
-        ("scope: Of one.", "scope: Of one., result: It was., holds: [one]", "the guard 'one' has no comparison"),
+        ("scope: Of one.", "scope: Of one., result: It was., holds: [one]", "x2: the guard 'one' has no comparison"),
         ("scope: Of one.", f"scope: {'one ' * 41}", "x2, scope: a scope has at most 40 words, not"),
         ("said: It was., ", "", "x2 has no said."),
         ("said: It was.", "said: ''", "said: expected `str` of length >= 1, not ''"),

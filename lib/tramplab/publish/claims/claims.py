@@ -179,8 +179,7 @@ def _claim(written: _Written, file: _File) -> Claim:
         raise TramplabError(f"{FILE}: {written.id} has no scope, which is said wherever its verdict is.")
     if bool(written.result) != bool(written.holds):
         raise TramplabError(f"{FILE}: {written.id}: a result: has guards in holds:, and nothing else has.")
-    for text in written.holds:
-        guard.comparisons(text)
+    guard.check(written.holds, f"{FILE}: {written.id}")
     if not written.message and (written.judge or written.also or written.asked or written.answered or _KNOWN.issuperset(letters)):
         raise TramplabError(f"{FILE}: {written.id} has no message, the mail in which it was said.")
     threads = tuple(file.threads[letter] for letter in letters)

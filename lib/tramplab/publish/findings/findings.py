@@ -275,8 +275,7 @@ def _finding(name: str, argument: str, entry: Finding) -> Finding:
     told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:
         raise TramplabError(f"{where} names {len(told)} numbers; at most {MOST_NUMBERS} are read.")
-    for text in finding.guards:
-        guard.comparisons(text)
+    guard.check(finding.guards, where)
     lines = _NAMED.sub("", finding.letter).splitlines()
     if len(lines) > MOST_LINES or any(len(line) > WIDTH for line in lines):
         raise TramplabError(f"{where}: a letter has at most {MOST_LINES} lines of {WIDTH} columns.")

@@ -56,6 +56,18 @@ def comparisons(guard: str) -> list[Comparison]:
     return found
 
 
+def check(guards: Iterable[str], where: str) -> None:
+    """Raise TramplabError, with the place that has them, for one without a comparison.
+
+    >>> check(["near < far"], "findings/returns.yml: an-id")
+    """
+    for guard in guards:
+        try:
+            comparisons(guard)
+        except TramplabError as e:
+            raise TramplabError(f"{where}: {e}") from None
+
+
 def value(side: str, numbers: Mapping[str, object]) -> Value:
     """What a side of a comparison is.
 
