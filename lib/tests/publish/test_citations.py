@@ -85,6 +85,15 @@ def check_citation(name, base, capsys):
         check_rerun(lines, f"tramplab run {FIGURES[name][0].NAME}", base)
 
 
+@pytest.mark.parametrize("base", [REAL], indirect=True)
+def test_each_box_has_its_link(base):
+    """Of a figure, a claim, a page that says something in short, and one of which a page has the box at its end."""
+    boxes = {"fig-counting": show(FIGURES["fig-counting"][0], "fig-counting").html, "v4": ledger.box("v4").html}
+    boxes |= {"anatomy": stated.in_short("anatomy").html, "method": cite.box(cite.place("method"), "method")}
+    for name, text in boxes.items():
+        assert cite.boxed(text, name).endswith(f"Link: {base}/e/{edition.current().name}/p/{name}.html\n"), name
+
+
 #: Lists without a sentence of their own.
 LISTS = {"glossary-hooks", "glossary-terms", "references-docs", "references-mails", "references-commits"}
 
