@@ -14,6 +14,7 @@ from tramplab.publish import phrases
 from tramplab.publish.cite import cite, edition, pages, permalinks
 from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.figures.citation import CHOICES, block, chosen_rows, citation, titled
+from tramplab.publish.figures.citation import _by as chosen_by
 from tramplab.publish.figures.citation import stated as stated_of
 from tramplab.publish.figures.figure import Figure, find
 from tramplab.publish.figures.show import show
@@ -340,11 +341,11 @@ def check_choices(name):
     table = figure.table(frame)
     assert figure.legend or not table.astype(str).map(PAIR.fullmatch).any(axis=None), "what do its pairs and marks mean?"
     figure = dataclasses.replace(figure, table=lambda _: table.copy())  # made once, not for each value
-    for what in set(CHOICES) & set(map(str, table.columns)):
-        for value in dict.fromkeys(table[what].astype(str).str.removesuffix(phrases.MARK)):
-            text = block(study, figure, frame, chosen={what: value})
-            assert figure.legend in " ".join(text.split())
-            assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
+    cells = [(what, str(cell)) for what in CHOICES for column in chosen_by(table, what) for cell in table[column]]
+    for what, value in dict.fromkeys((what, cell.removesuffix(phrases.MARK)) for what, cell in cells):
+        text = block(study, figure, frame, chosen={what: value})
+        assert figure.legend in " ".join(text.split())
+        assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
 
 
 # -- a reader's own
