@@ -339,7 +339,8 @@ def check_choices(name):
     study, figure = FIGURES[name]
     frame = figure.rows(study.rows())
     table = figure.table(frame)
-    assert figure.legend or not any(PAIR.fullmatch(str(cell)) for cell in table.to_numpy().ravel()), "what do its pairs and marks mean?"
+    pairs = [cell for cell in table.to_numpy().ravel() if PAIR.fullmatch(str(cell))]
+    assert figure.legend or not pairs, "what do its pairs and marks mean?"
     figure = dataclasses.replace(figure, table=lambda _: table.copy())  # made once, not for each value
     cells = [(what, str(cell)) for what in CHOICES for column in chosen_by(table, what) for cell in table[column]]
     for what, value in dict.fromkeys((what, cell.removesuffix(phrases.MARK)) for what, cell in cells):
