@@ -27,18 +27,6 @@ SHARES = {
     r"\bfour times\b": [(3.5, 4.5)],
     r"\bfive times\b": [(4.4, 5.5)],
 }
-#: Texts of booted kernels and of races that no guard holds yet; of the first a number could move.
-MOVE = {"booted-as-image"}
-NOT_YET = MOVE | {
-    "kernels-end-as-the-lab",
-    "pair-needs-no-preemption",
-    "both-examples-are-found",
-    "newest-pc-is-not-enough",
-    "other-ways-take-more",
-    "fig-preempted-first",
-    "fig-preempted-target",
-    "fig-another-ops",
-}
 _ONLY = re.compile(r"\b[Oo]nly\b")
 
 
