@@ -51,6 +51,14 @@ def test_few_counts_depend_on_what_was_measured_before():
     assert len(apart) > 50 and (apart["added"].fillna(0) == apart["turned"].fillna(0)).all()
 
 
+def test_what_a_module_attaches_on_arm64_is_the_images_to_the_instruction():
+    """Neither a JIT nor alternatives are in it, and an fprobe has one handler in both."""
+    pairs = probe_costs.compared(probe_costs.rows())
+    of = pairs["probe"].str.match(r"(ops|fprobe|kprobe|kretprobe|direct\+ops)(?!.*(bpf|multi|session))")
+    exact = pairs[of & (pairs["isa"] == "arm64")]
+    assert len(exact) > 30 and (exact["apart"] == 0).all(), exact[exact["apart"] != 0]
+
+
 def test_newest_kernels_have_at_least_45_kinds():
     frame = probe_costs.rows()
     assert min(frame[frame["release"] == "v7.2"].groupby("isa")["added"].count()) >= 45
