@@ -151,7 +151,7 @@ def test_a_claim_whose_finding_is_not_so_has_another_verdict_than_expected(monke
     monkeypatch.setattr(verdict, "_VERDICTS", {})
     monkeypatch.setattr(verdict, "_JUDGES", {})
     found = verdict.judged("v2")
-    assert found.verdict.kind == verdict.REFUTED and "restores-are-needed: clobbers == dropped is not so" in found.verdict.because
+    assert found.verdict.kind == verdict.REFUTED and "clobbers == dropped is not so" in found.verdict.because
     assert "expected was: holds" in found.problem
 
 

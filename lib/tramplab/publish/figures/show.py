@@ -74,7 +74,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     title = titled(study, figure, rows)
-    text = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}{table}"
+    text = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}{table.rstrip()}\n"
     bodies = [pane.body for pane in panes if pane.body]
     for part in filter(None, (*bodies, behind)):
         text += f"\n{part.text.rstrip()}\n"
