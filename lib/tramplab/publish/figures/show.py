@@ -74,10 +74,10 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     title = titled(study, figure, rows)
-    text = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}{table.rstrip()}\n"
+    text = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}{table}"
     bodies = [pane.body for pane in panes if pane.body]
     for part in filter(None, (*bodies, behind)):
-        text += f"\n{part.text.rstrip()}\n"
+        text += f"\n{part.text.rstrip()}\n" if part.text else ""
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
     found = [rendered.below(one) for one in several if one.finding not in above]
