@@ -32,7 +32,7 @@ def text(booted: Booted) -> str:
             hits = ", ".join(f"{_number(n)} {kind}" for kind, n in row.hits.items())
             lines.append(f"{row.probe.name:<{_NAME}}{_number(added):>9}{handlers:>10}{row.measured.same:>8}  {hits}{_not(row)}")
     for row in booted.rows:
-        for said in filter(None, (row.absent, _why(row), _left(booted, row))):
+        for said in filter(None, (row.absent or _why(row), _left(booted, row))):
             lines += textwrap.wrap(f"{row.probe.name}: {said}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     note = (
         f"added: instructions of a system call more than without the probe, the median of {BLOCKS} pairs of {CALLS} and "
