@@ -97,6 +97,12 @@ def measured(isa: Isa, line: Line, calls: int) -> Measured:
     return Measured(round(middle, 2), sum(abs(one - middle) < _NEAR for one in each))
 
 
+def require_all(text: str, line: Line) -> None:
+    """Raises TramplabError for a line "counted ..." that has not all blocks of the plan."""
+    if len(line.numbers) != 4 * plan.BLOCKS:
+        raise protocol.damaged(text)
+
+
 def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequence[Row]) -> Iterator[Booted]:
     """The boot whenever it has come a step further: after each probe, and at the end. handlers: instructions of the module's, by
     name. rows: those of the plan, which are filled in, and of absent probes. Raises what the lines raise, when what came before has
@@ -123,8 +129,7 @@ def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequ
         elif line.word == "code":
             known |= _program(isa, text, line)
         elif line.word == "counted":
-            if len(line.numbers) != 4 * plan.BLOCKS:
-                raise protocol.damaged(text)
+            require_all(text, line)
             if state == "loop":
                 booted.loop = measured(isa, line, 10 * plan.CALLS).instructions
             elif state in ("before", "after"):

@@ -61,8 +61,7 @@ def read(isa: Isa, lines: Iterable[str], trial: Trial) -> Iterator[tuple[str, An
                 raise protocol.damaged(text)
             label = line.rest
         elif line.word == "counted":
-            if len(line.numbers) != 4 * plan.BLOCKS:
-                raise protocol.damaged(text)
+            counted.require_all(text, line)
             yield label, counted.whole(counted.measured(isa, line, plan.CALLS).instructions)
         elif line.word == "|" and label and not line.rest.startswith("#"):
             yield label, line.numbers if re.fullmatch(module.COUNTERS, line.rest) else " ".join(line.rest.split())
