@@ -226,7 +226,7 @@ MUTANTS = [
         ("t1 not restored", "\tld\tt1, F(t1)\n", ""),
         ("arguments not stored", "\targs\tsd, OFF_ftrace_regs_args\n", ""),
         ("ip of the JALR", "\taddi\ta0, t0, -8\t", "\taddi\ta0, t0, -4\t"),
-        ("no parent ip", "\tmv\ta1, ra\t", "\tmv\ta1, t0\t"),
+        ("no parent ip", "\tload_shared_ops\n\tmv\ta1, ra\t", "\tload_shared_ops\n\tmv\ta1, t0\t"),
     ),
     *of(
         "riscv64",
@@ -235,9 +235,9 @@ MUTANTS = [
         "riscv64/ftrace_caller_args.S",
         ("epc not restored", "\tld\tt0, F(epc)\n", ""),
         ("frame 16 bytes short", "\taddi\tsp, sp, FRAME\n", "\taddi\tsp, sp, FRAME - 16\n"),
-        ("literal's neighbour", "\tld\tt2, -16(t0)\n", "\tld\tt2, -8(t0)\n"),
-        ("sp slot below the frame", "\tsd\tt3, F(sp)\n", "\tsd\tsp, F(sp)\n"),
-        ("wrong ops passed", "\tmv\ta2, t2\n", "\tmv\ta2, t3\n"),
+        ("literal's neighbour", "\tld\ta2, -16(t0)\n", "\tld\ta2, -8(t0)\n"),
+        ("sp slot below the frame", "\tsd\ta0, F(sp)\n", "\tsd\tsp, F(sp)\n"),
+        ("wrong ops passed", "\tmv\ta3, sp\n\tjalr\tra\n", "\tmv\ta3, sp\n\tmv\ta2, ra\n\tjalr\tra\n"),
     ),
     *of(
         "riscv64",
@@ -261,7 +261,7 @@ MUTANTS = [
         "v6.16",
         "direct+ops",
         "riscv64/ftrace_caller_args.S",
-        ("late check left out", "\tbnez\tt1, ftrace_caller_direct\n\tjr\tt0\n", "\tjr\tt0\n"),
+        ("late check left out", "\tbnez\tt1, 9f\n\tjr\tt0\n", "\tjr\tt0\n"),
     ),
     *of(
         "riscv64",

@@ -54,7 +54,7 @@ MUTANTS = [
         "v7.2",
         "direct-far",
         "riscv64/direct_ways.inc",
-        ("mark not asked for", "\tbnez\tt1, ftrace_caller_direct_odd\n", ""),
+        ("mark not asked for", "\tandi\tt1, t2, 1\n", "\tmv\tt1, zero\n"),
         single="literal",
     ),
     *of(

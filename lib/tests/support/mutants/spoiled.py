@@ -44,7 +44,7 @@ def spoiling(isa: str) -> Iterator[tuple[str, str, str]]:
 
 #: Room for these, in front of a call and behind it: so many NOPs, of the smallest size.
 ROOM = {"x86_64": 24, "arm64": 3, "riscv64": 6}
-_REGISTER = "\tld\tt1, OFF_ftrace_ops_func(t2)\n\tjalr\tt1\n"
+_REGISTER = "\tld\tra, OFF_ftrace_ops_func(a2)\n\tmv\ta3, sp\n\tjalr\tra\n"
 #: ISA -> a release of which the trampolines are given room, and hook -> the trampoline, its file, and how it calls its callback; of
 #: x86-64's those that ops have in common.
 ROOMS: dict[str, tuple[str, dict[str, tuple[str, str, str]]]] = {

@@ -15,8 +15,8 @@ from tramplab.trampolines.arguments import live_registers
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What ftrace_caller of v7.2 executes besides to find its ops and a direct call, and this generator does not; by hand. One of
-#: arm64's is the landing pad.
-FINDING = {"x86_64": 0, "arm64": 7, "riscv64": 4}
+#: arm64's is the landing pad, and one of riscv64's an instruction more by which the stack pointer gets to its slot.
+FINDING = {"x86_64": 0, "arm64": 7, "riscv64": 5}
 
 
 @pytest.fixture(scope="module", params=ISAS)

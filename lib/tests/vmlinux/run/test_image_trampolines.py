@@ -32,6 +32,7 @@ def code(machine, isa, start, name_of):
     while pc == start or "+" in (name := name_of(pc) or "end") or name in INSIDE:
         instruction = decode.at(isa, pc, machine.read(pc, isa.max_insn))
         text = re.sub(r"^c\.|(?<=^nop) .*|(?<=[ls]d)sp\b", "", instruction.text)
+        text = re.sub(r"^li (\w+), 0$", r"mv \1, zero", text)
         found.append(re.sub(r"#?-?\b(0x[0-9a-f]+|\d+)\b", "N", text))
         pc += instruction.size
     while found[-1] in {*PADDING, NEVER}:
@@ -96,59 +97,6 @@ EXCUSED = {
         + add x29, sp, N
         + stp x29, x30, [sp, N]
         + add x29, sp, N
-        """,
-    ),
-    ("debian-6.12-riscv64", "ftrace_caller"): Excuse(
-        "the stack pointer goes to its slot by another register, the ops is found by a shorter address, and a branch is two",
-        """
-        - li t1, N
-        + mv t1, zero
-        + mv t4, sp
-        - addi t3, sp, N
-        - sd t3, N(sp)
-        + sd t4, N(sp)
-        + addi a0, t0, N
-        + auipc a1, N
-        + addi a1, a1, N
-        + ld a2, N(a1)
-        + mv a1, ra
-        - mv a1, ra
-        - addi a0, t0, N
-        - auipc a2, N
-        - ld a2, N(a2)
-        - beqz t1, N
-        + bnez t1, N
-        - j N
-        """,
-    ),
-    ("debian-7.2-riscv64", "ftrace_caller"): Excuse(
-        "the pointer is loaded once and kept in t2, the stack pointer goes to its slot by t3, and a branch is made of two",
-        """
-        - ld t2, N(t0)
-        + ld t1, N(t0)
-        - ld t1, N(t2)
-        + ld t1, N(t1)
-        - beqz t1, N
-        + bnez t1, N
-        - j N
-        - addi t3, sp, N
-        - sd t3, N(sp)
-        + mv a0, sp
-        + addi a0, a0, N
-        + sd a0, N(sp)
-        + addi a0, t0, N
-        + mv a1, ra
-        + ld a2, N(t0)
-        + ld ra, N(a2)
-        + jalr ra
-        - mv a1, ra
-        - addi a0, t0, N
-        - mv a2, t2
-        - ld t1, N(t2)
-        - jalr t1
-        - beqz t1, N
-        + bnez t1, N
-        - j N
         """,
     ),
 }

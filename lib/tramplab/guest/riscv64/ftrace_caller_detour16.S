@@ -30,7 +30,7 @@ TRAMPOLINE(ftrace_caller)
 	args	sd, 0
 	sd	ra, ABI_RA(sp)
 	addi	a0, ra, -SITE			/* ip */
-	load_global a2, function_trace_op
+	load_shared_ops
 	ld	a1, ABI_FRAME(sp)		/* parent ip */
 	mv	a3, sp
 LABEL(ftrace_call)
@@ -56,7 +56,7 @@ TRAMPOLINE(ftrace_regs_caller)
 	sd	t0, OFF_pt_regs_ra(sp)
 	pt_regs_rest sd
 	addi	a0, ra, -SITE
-	load_global a2, function_trace_op
+	load_shared_ops
 	ld	a1, PT(sp)
 	mv	a3, sp
 LABEL(ftrace_regs_call)

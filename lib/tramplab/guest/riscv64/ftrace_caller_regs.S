@@ -23,7 +23,7 @@ TRAMPOLINE(ftrace_caller)
 	sd	s0, OFF_pt_regs_s0(sp)
 	args	sd, OFF_pt_regs_a0
 	addi	a0, t0, -SITE
-	load_global a2, function_trace_op
+	load_shared_ops
 	mv	a1, ra
 	mv	a3, sp
 LABEL(ftrace_call)
@@ -55,7 +55,7 @@ TRAMPOLINE(ftrace_caller)
 	sd	t0, ABI_T0(sp)
 	sd	ra, ABI_RA(sp)
 	addi	a0, t0, -SITE
-	load_global a2, function_trace_op
+	load_shared_ops
 	mv	a1, ra
 	mv	a3, sp
 LABEL(ftrace_call)
@@ -94,7 +94,7 @@ TRAMPOLINE(ftrace_regs_caller)
 	addi	t3, sp, PT
 	sd	t3, OFF_pt_regs_sp(sp)
 	addi	a0, t0, -SITE
-	load_global a2, function_trace_op
+	load_shared_ops
 	mv	a1, ra
 	mv	a3, sp
 LABEL(ftrace_regs_call)

@@ -68,14 +68,14 @@ NOTES: Notes = {
     "riscv64": {
         ("site", 0): "Written at boot, for good: AUIPC, the upper part of the distance to ftrace_caller.",
         ("site", "jalr"): "The one instruction that is patched. It links through t0, so ra keeps the caller's return address.",
-        ("save", "ld t2"): _OWN_OPS,
+        ("save", "ld t1"): _OWN_OPS,
         ("save", "ld t1, 0x40"): _DIRECT,
         ("save", "c.sdsp t0"): "epc: where to go on. The frame is an ftrace_regs; there is no frame record.",
-        ("save", "addi t3"): "Any temporary will do to store the stack pointer; kernels take t4 or a0.",
         ("save", "c.sdsp a0"): "a0 to a7, whatever the function takes. Not saved: temporaries, and what the callback "
         "preserves.",
-        ("save", "addi a0"): "ip: the address of the JALR.",
-        ("save", "ld t1, 0(t2)"): _FROM_OPS,
+        ("save", "c.mv a0, sp"): "a0 is saved by now, so it carries the stack pointer to its slot; up to v6.15 t4 did.",
+        ("save", "addi a0, t0"): "ip: the address of the JALR.",
+        ("save", "ld ra"): _FROM_OPS,
         ("save", "c.jalr"): "Links through ra, which is in the frame by now.",
         ("restore", "c.ldsp t1"): "Not zero, t1 would be a direct call that a callback wants made.",
         ("restore", "c.jr t0"): "t0 is a link register, too: the JALR pushed this address on the return stack, this jump "

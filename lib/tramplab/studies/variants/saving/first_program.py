@@ -67,8 +67,8 @@ NOTES: Notes = {
         ("restore", "ret x10"): "Into two_args; the BL there pushed this address on the return stack.",
     },
     "riscv64": {
-        ("save", "ld t2"): "The site's JALR reaches no further than ftrace_caller, which asks the callsite's ops:",
-        ("save", "ld t1"): "has it a direct call? It has, so off to it, with nothing saved.",
+        ("save", "ld t1"): "The site's JALR reaches no further than ftrace_caller, which asks the callsite's ops:",
+        ("save", "ld t1, 0x40"): "has it a direct call? It has, so off to it, with nothing saved.",
         ("save", "sd ra"): "A frame that stands for two_args: its caller's return address and frame pointer.",
         ("save", "sd t0"): "And the trampoline's own, with the way back into two_args.",
         ("save", "sd s1"): "s1 will hold the time at which the program started.",
