@@ -85,10 +85,11 @@ def in_short(page: str) -> Shown:
     return Shown(rendered.in_short_html(page, several, text), rendered.in_short_text(several), text)
 
 
-def headlines(names: Iterable[str]) -> Shown:
-    """Findings for the front page, each with what has it and where it was seen."""
-    several = [stated(findings.get(name)) for name in names]
-    return Shown(rendered.headlines_html(several), rendered.headlines_text(several), citation(several[0].finding.id))
+def headlines(sections: Mapping[str, str]) -> Shown:
+    """Findings for the front page, each with what has it and where it was seen. sections: of the page Findings, by finding."""
+    several = [stated(findings.get(name)) for name in sections]
+    html_list = rendered.headlines_html(several, list(sections.values()))
+    return Shown(html_list, rendered.headlines_text(several), citation(several[0].finding.id))
 
 
 def letter(name: str) -> Shown:

@@ -95,12 +95,11 @@ def _wrapped(text: str, width: int, first: str = "", further: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
 
 
-def headlines_html(several: Sequence[Stated]) -> str:
-    """Findings of other pages as a list: what they say, which kernels have it, where it was seen, and a link to the place."""
+def headlines_html(several: Sequence[Stated], sections: Sequence[str]) -> str:
+    """Findings as a list: what they say, which kernels have it, where it was seen, and a link to their section of *Findings*."""
     items = []
-    for s in several:
-        where = f"{s.finding.page.rpartition('/')[2]}.html#{s.finding.id}"
-        link = f'<a href="{where}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
+    for s, section in zip(several, sections, strict=True):
+        link = f'<a href="findings.html#{section}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
         items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
     return "\n".join([f'<div class="{FIGURE} tl-headlines"><ul>', *items, "</ul></div>"])
 
