@@ -30,7 +30,7 @@ BAD = {
     "riscv64-pair-preempt": (TARGET, 15),
     "riscv64-pair-target": (TARGET, 7),
     "riscv64-newest-pc": (TARGET, 36),
-    "riscv64-common": (PAIR, 42),
+    "riscv64-common": (PAIR, 44),
     "x86_64-store": (MIXED, 23),
     "x86_64-store-crossing": (MIXED, 24),
     "x86_64-common": (PAIR, 147),
