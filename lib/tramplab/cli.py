@@ -116,6 +116,11 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     p.set_defaults(command=_findings)
 
+    p = sub.add_parser("letter", help="what could be sent to a mailing list of a finding: its subject and its text")
+    p.add_argument("id", metavar="ID", nargs="?", help="one finding (default: list those that have a letter)")
+    p.add_argument("--check", action="store_true", help="evaluate its guards instead; 1 where one is not so")
+    p.set_defaults(command=_letter)
+
     p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure, finding or claim")
     p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
     p.add_argument("--bibtex", action="store_true", help="its BibTeX entry instead")
@@ -255,6 +260,22 @@ def _findings(args: argparse.Namespace) -> int:
     several = [stated.stated(findings.get(args.id))] if args.id else stated.every()
     print((rendered.as_json if args.json else rendered.as_text)(several), end="")
     return int(any(one.problem for one in several))
+
+
+def _letter(args: argparse.Namespace) -> int:
+    """Print a letter, or which there are, or what of the guards of one, or of all, is not so."""
+    names = [args.id] if args.id else stated.with_letter()
+    letters = {name: stated.letter(name) for name in names}
+    if args.check:
+        problems = {name: stated.stated(findings.get(name)).problem for name in letters}
+        print("\n".join(f"{name}: {problem or 'all guards hold'}" for name, problem in problems.items()))
+        return int(any(problems.values()))
+    if args.id:
+        subject, _, body = letters[args.id].partition("\n")
+        print(f"Subject: {subject}\n\n{body.strip()}")
+    else:
+        print("\n".join(f"{name}: {text.splitlines()[0]}" for name, text in letters.items()))
+    return 0
 
 
 def _cite(args: argparse.Namespace) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
+import msgspec
 import pytest
 
 from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.counted import expected
 from tramplab.boot.probes import PROBES
+from tramplab.cli import main
 from tramplab.publish.findings import findings
 from tramplab.studies import stated
 from tramplab.studies.booted import found, probe_costs
@@ -160,8 +163,56 @@ def test_a_booted_kernel_that_contradicts_is_a_problem(monkeypatch):
 
 def test_letters_fit_a_mail():
     some = [one for one in findings.read().values() if one.letter]
-    assert len(some) >= 5
+    assert len(some) >= 4
     for one in some:
         lines = findings.letter(one, stated.booted_numbers()).splitlines()
         assert len(lines) <= findings.MOST_LINES and max(map(len, lines)) <= 72, one.id
         assert "{" not in "".join(lines)
+
+
+def test_a_letter_is_printed_listed_and_checked(capsys):
+    assert main(["letter", "guard-lost-overflows"]) == 0
+    subject, empty, first = capsys.readouterr().out.splitlines()[:3]
+    assert subject.startswith("Subject: ftrace: ") and not empty and first
+    assert main(["letter"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == stated.with_letter()
+    assert main(["letter", "--check"]) == 0 and capsys.readouterr().out.count("all guards hold") == len(stated.with_letter())
+
+
+def test_a_letter_that_should_not_be_sent_says_why(capsys):
+    assert main(["letter", "graph-hides-callers"]) == 2
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("tramplab: There is no text for the list") and err.count("\n") == 1
+
+
+def test_a_letter_whose_guards_fail_is_seen(monkeypatch, capsys):
+    numbers = found.numbers(found.rows()) | {"arm64-v7-2-recursion": found.NOT_SEEN}
+    monkeypatch.setattr(stated, "numbers_in", lambda study, real=stated.numbers_in: numbers if study is found else real(study))
+    assert main(["letter", "guard-lost-overflows", "--check"]) == 1
+    assert "arm64-v7-2-recursion == 'seen' is not so" in capsys.readouterr().out
+
+
+def test_what_was_said_before_leads_to_who_said_it():
+    """On the page, in a citation, and in words that say what is known."""
+    known = {one.id for one in findings.read().values() if one.known}
+    assert known == {"graph-hides-callers", "callee-hides-caller"}
+    for name in known:
+        html = stated.posted(name).html
+        assert "Known, not fixed in v7.2." in html and findings.get(name).prior[0].message in html
+        assert f"Prior: {findings.get(name).prior[0].who}" in " ".join(stated.citation(name).split())
+    assert "Searched on" in stated.posted("guard-lost-overflows").text
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"prior": ()}, "say in `prior` who said it before"),
+        ({"prior": (findings.Prior(date="2026-11-28", said="one two three four", who="Nobody"),)}, "has `who` and a `message`"),
+        ({"prior": (findings.Prior(date="2026-11-28", said="one two three four"),)}, "what is known has in `prior` who knows it"),
+        ({"withdrawn": ""}, "it has a letter, or `withdrawn` says why"),
+    ],
+)
+def test_what_a_finding_owes_its_predecessors_is_asked_for(change, complaint):
+    entry = msgspec.structs.replace(findings.get("graph-hides-callers"), id="", argument="", **change)
+    with pytest.raises(TramplabError, match=re.escape(complaint)):
+        findings._finding("graph-hides-callers", "booted", entry)

@@ -92,12 +92,31 @@ def headlines(sections: Mapping[str, str]) -> Shown:
     return Shown(html_list, rendered.headlines_text(several), citation(several[0].finding.id))
 
 
-def letter(name: str) -> Shown:
-    """What could be sent to the list of a finding, with the numbers of a run made now, to open and to copy."""
-    text = findings.letter(findings.get(name), booted_numbers())
+def letter(name: str) -> str:
+    """What could be sent to the list of a finding, with the numbers of a run made now; raises TramplabError where it has none."""
+    finding = findings.get(name)
+    if not finding.letter:
+        why = finding.withdrawn or f"{name} has no letter; those that have one: {', '.join(with_letter())}."
+        raise TramplabError(" ".join(why.split()))
+    return findings.letter(finding, booted_numbers())
+
+
+def with_letter() -> list[str]:
+    """The findings of which something could be sent to the list."""
+    return [one.id for one in findings.read().values() if one.letter]
+
+
+def posted(name: str) -> Shown:
+    """The end of a finding's section: who said it before, and a text for the list, to open and to copy, or why there is none."""
+    finding = findings.get(name)
+    prior = rendered.prior_html(finding), rendered.prior_text(finding)
+    if not finding.letter:
+        why = " ".join(finding.withdrawn.split())
+        return Shown(f'<div class="{FIGURE}">{prior[0]}<p>{html.escape(why)}</p></div>', f"{prior[1]}\n{why}", prior[1])
+    text = letter(name)
     head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
     box = f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(text)}</pre></div></details>'
-    return Shown(f'<div class="{FIGURE}">{box}</div>', text, text)
+    return Shown(f'<div class="{FIGURE}">{prior[0]}{box}</div>', f"{prior[1]}\n{text}", text)
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...base import documents
 from ...base.arguments import of_name
-from ...base.entries import Entry, Text, Unsaid, facts
+from ...base.entries import Entry, Message, Text, Unsaid, facts
 from ...base.errors import TramplabError
 from ...base.paths import data_file
 from ...base.width import WIDTH
@@ -26,6 +26,8 @@ FOLDER = "findings"
 MOST_NUMBERS = 3
 #: Lines of a letter, as wide as a mail's.
 MOST_LINES = 40
+#: The figure of what booted kernels were tried for.
+TRIED = "fig-found"
 #: What a finding's numbers are.
 KINDS = {
     "count": "Counts of instructions, not time.",
@@ -55,6 +57,31 @@ def _words(least: int, most: int, what: str) -> Meta:
 _FigureId = Annotated[str, Meta(pattern="^fig-[a-z0-9-]+$", description="a figure's id begins with fig-")]
 
 
+class Prior(Entry, frozen=True, kw_only=True):
+    """Who said something of it before, or a search without a result.
+
+    date: of the mail, of the report, or of the search.
+    said: what is said there, in our words, a sentence; of a search, what was searched and how.
+    who, message, address: its author, and its message-id or where else it is read; none of a search.
+    """
+
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$", description="a date is written like 2026-05-28")]
+    said: Annotated[str, _words(4, 60, "what was said before")]
+    who: str = ""
+    message: Message | Literal[""] = ""
+    address: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its message-id, or where else it is read; "" of a search."""
+        return self.message or self.address
+
+    @property
+    def cited(self) -> str:
+        """Who, when and where, in a line; of a search that nothing was found."""
+        return f"{self.who}, {self.date}, {self.where}" if self.who else f"none found on {self.date}"
+
+
 class Finding(Entry, frozen=True, kw_only=True):
     """Something that the runs show, in an author's words.
 
@@ -72,7 +99,10 @@ class Finding(Entry, frozen=True, kw_only=True):
     since: which ISAs and releases have it, for the front page.
     booted: guards on what booted kernels did, of the numbers of the studies that have it; then it was seen there, too.
     not_booted: why no boot decides it, where it is about what a call costs.
+    prior: who said it before, or what was searched; of what booted kernels were tried for, and of what has a letter.
+    known: the fault itself is in one of these, and v7.2 has it.
     letter: what could be sent to the list.
+    withdrawn: why nothing should be, a sentence.
     """
 
     id: Unsaid = ""
@@ -89,7 +119,10 @@ class Finding(Entry, frozen=True, kw_only=True):
     since: str = ""
     booted: tuple[Text, ...] = ()
     not_booted: str = ""
+    prior: tuple[Prior, ...] = ()
+    known: bool = False
     letter: str = ""
+    withdrawn: str = ""
 
     @property
     def named(self) -> list[str]:
@@ -108,9 +141,10 @@ class Finding(Entry, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> str:
-        """What must be said wherever its numbers are: scope, where it was seen, what the numbers are, and that no kernel has it."""
+        """What must be said wherever its numbers are: scope, where it was seen, of what kind they are, and who said it before."""
         seen = "; and in ".join(RINGS[ring] for ring in self.seen_in)
         parts = [f"Scope: {self.scope.rstrip('.')}.", HYPOTHETICAL * self.hypothetical, f"Seen in {seen}.", KINDS[self.kind]]
+        parts += [f"Prior: {one.cited}." for one in self.prior[:1]]
         return " ".join(filter(None, parts))
 
 
@@ -262,15 +296,27 @@ def filled(text: str, kind: str, known: Mapping[str, object]) -> str:
     return _NAMED.sub(lambda match: str(of_name(kind, match[1], known)).rjust(int(match[2] or 0)), text)
 
 
+def _prior(where: str, finding: Finding) -> None:
+    if not finding.prior and (finding.letter or finding.figure == TRIED):
+        raise TramplabError(f"{where}: say in `prior` who said it before, or what was searched, and when.")
+    if any(bool(one.who) != bool(one.where) for one in finding.prior):
+        raise TramplabError(f"{where}: what was said before has `who` and a `message` or an `address`; a search has neither.")
+    if finding.known and not any(one.who for one in finding.prior):
+        raise TramplabError(f"{where}: what is known has in `prior` who knows it.")
+    if bool(finding.prior) and bool(finding.letter) == bool(finding.withdrawn):
+        raise TramplabError(f"{where}: it has a letter, or `withdrawn` says why none should be sent.")
+
+
 @functools.cache
-def _latest() -> str:
+def latest() -> str:
+    """The newest release that is shown."""
     return str(documents.read("releases.yml")["shown"][-1])
 
 
 def _finding(name: str, argument: str, entry: Finding) -> Finding:
     where = f"{FOLDER}/{argument}.yml: {name}"
     says, because, scope = (" ".join(text.split()) for text in (entry.says, entry.because, entry.scope))
-    scope = filled(scope, f"name in the scope of {where}", {"latest": _latest()})
+    scope = filled(scope, f"name in the scope of {where}", {"latest": latest()})
     finding = replace(entry, id=name, argument=argument, says=says, because=because, scope=scope)
     told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:
@@ -279,6 +325,7 @@ def _finding(name: str, argument: str, entry: Finding) -> Finding:
     lines = _NAMED.sub("", finding.letter).splitlines()
     if len(lines) > MOST_LINES or any(len(line) > WIDTH for line in lines):
         raise TramplabError(f"{where}: a letter has at most {MOST_LINES} lines of {WIDTH} columns.")
+    _prior(where, finding)
     if bool(finding.booted) != ("booted" in finding.seen_in) or (finding.booted and finding.not_booted):
         raise TramplabError(
             f"{where}: what booted kernels show is in `booted`, with `booted` in `seen_in`; what they do not, in `not_booted`."

@@ -12,7 +12,7 @@ from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
 from ..classes import FIGURE
 from . import findings
-from .findings import RINGS, Stated
+from .findings import RINGS, Finding, Prior, Stated
 
 #: Where a finding was seen, in a word.
 SEEN = {
@@ -107,6 +107,25 @@ def headlines_html(several: Sequence[Stated], sections: Sequence[str]) -> str:
 def headlines_text(several: Sequence[Stated]) -> str:
     """The same for a terminal and for the page's text."""
     return _bullets(f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})" for s in several)
+
+
+def prior_html(finding: Finding) -> str:
+    """Who said it before, as a list with what it is: known, or as far as was searched new."""
+    items = [f"<li>{html.escape(_told(one))}</li>" for one in finding.prior]
+    return "\n".join([f'<p class="tl-prior"><strong>{_newness(finding)}</strong></p><ul>', *items, "</ul>"])
+
+
+def prior_text(finding: Finding) -> str:
+    """The same for a terminal and for the page's text."""
+    return f"{_newness(finding)}\n\n{_bullets(map(_told, finding.prior))}"
+
+
+def _newness(finding: Finding) -> str:
+    return f"Known, not fixed in {findings.latest()}." if finding.known else "Prior mails and reports"
+
+
+def _told(one: Prior) -> str:
+    return f"{one.who}, {one.date} ({one.where}): {one.said}" if one.who else f"Searched on {one.date}: {one.said}"
 
 
 def _state(s: Stated) -> str:
