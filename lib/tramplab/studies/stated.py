@@ -111,8 +111,8 @@ def posted(name: str) -> Shown:
     finding = findings.get(name)
     prior = rendered.prior_html(finding), rendered.prior_text(finding)
     if not finding.letter:
-        why = " ".join(finding.withdrawn.split())
-        return Shown(f'<div class="{FIGURE}">{prior[0]}<p>{html.escape(why)}</p></div>', f"{prior[1]}\n{why}", prior[1])
+        why = f"<p>{html.escape(' '.join(finding.withdrawn.split()))}</p>"
+        return Shown(f'<div class="{FIGURE}">{prior[0]}{why}</div>', f"{prior[1]}\n{rendered.wrapped(finding.withdrawn)}", prior[1])
     text = letter(name)
     head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
     box = f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(text)}</pre></div></details>'

@@ -91,6 +91,11 @@ def _bullets(items: Iterable[str]) -> str:
     return "".join(f"{_wrapped(item, INDENTED_WIDTH, '- ', '  ')}\n" for item in items)
 
 
+def wrapped(text: str) -> str:
+    """A paragraph in lines of a code cell's width."""
+    return _wrapped(" ".join(text.split()), INDENTED_WIDTH)
+
+
 def _wrapped(text: str, width: int, first: str = "", further: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
 
