@@ -10,6 +10,9 @@ FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages
 HOOKS = "native/epyc-zen4-vm-asm.json"
 CORE = "cores/zen3.yml"
 KERNEL = "kernels/debian-6.12-arm64.json"
+BOOTED = "findings/booted.yml"
+#: Who diagnosed riscv64's hidden callers, and where.
+WANG = "who: Wang Han\n        message: 20260528082310.1994388-7-wanghan@linux.alibaba.com\n        "
 KNOWN = f"{known()[0]} to {known()[-1]}"
 
 
@@ -71,6 +74,11 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (HOOKS, '"ns_min": 3.7895', '"ns_min": 3.7795', "direct has another ns_min than its windows. The result is damaged;"),
         (HOOKS, '"ns_over": 2.4356', '"ns_over": 2.4456', "direct has another ns_over than ns_min less that of none. The result"),
         (HOOKS, '"cycles_over": 9.003', '"cycles_over": 9.503', "direct has cycles_over of another clock. The result is damaged;"),
+        (BOOTED, "is-most:\n    figure: fig-booted", "is-most:\n    figure: fig-found", "say in `prior` who said it before"),
+        (BOOTED, "who: Wang Han\n", "since: v6.12\n", "prior, number 1: unknown key 'since'"),
+        (BOOTED, "who: Wang Han\n        ", "", "graph-hides-callers: what was said before has `who` and a `message`"),
+        (BOOTED, WANG, "", "graph-hides-callers: what is known has in `prior` who knows it."),
+        (BOOTED, "withdrawn: >-\n      There is no text for", "since: >-\n      ", "it has a letter, or `withdrawn` says why"),
         (CORE, "clock_ghz: 3.4", "clock_ghz: 0", "clock_ghz: a clock is more than 0 GHz and at most 10, not 0."),
         (CORE, "isa: x86_64", "isa: x86-64", "isa: unknown value 'x86-64'; did you mean x86_64? Known: x86_64, arm64, riscv64."),
         (CORE, "mca: znver3", "mca: 3", "mca: expected `str | null`, got `int`; put it in quotes."),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 
-import msgspec
 import pytest
 
 from tramplab.base.errors import TramplabError
@@ -201,18 +199,3 @@ def test_what_was_said_before_leads_to_who_said_it():
         assert "Known, not fixed in v7.2." in html and findings.get(name).prior[0].message in html
         assert f"Prior: {findings.get(name).prior[0].who}" in " ".join(stated.citation(name).split())
     assert "Searched on" in stated.posted("guard-lost-overflows").text
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"prior": ()}, "say in `prior` who said it before"),
-        ({"prior": (findings.Prior(date="2026-11-28", said="one two three four", who="Nobody"),)}, "has `who` and a `message`"),
-        ({"prior": (findings.Prior(date="2026-11-28", said="one two three four"),)}, "what is known has in `prior` who knows it"),
-        ({"withdrawn": ""}, "it has a letter, or `withdrawn` says why"),
-    ],
-)
-def test_what_a_finding_owes_its_predecessors_is_asked_for(change, complaint):
-    entry = msgspec.structs.replace(findings.get("graph-hides-callers"), id="", argument="", **change)
-    with pytest.raises(TramplabError, match=re.escape(complaint)):
-        findings._finding("graph-hides-callers", "booted", entry)

@@ -87,17 +87,16 @@ def in_short(page: str) -> Shown:
 
 def headlines(sections: Mapping[str, str]) -> Shown:
     """Findings for the front page, each with what has it and where it was seen. sections: of the page Findings, by finding."""
-    several = [stated(findings.get(name)) for name in sections]
-    html_list = rendered.headlines_html(several, list(sections.values()))
-    return Shown(html_list, rendered.headlines_text(several), citation(several[0].finding.id))
+    several = {section: stated(findings.get(name)) for name, section in sections.items()}
+    text = rendered.headlines_text(several.values())
+    return Shown(rendered.headlines_html(several), text, citation(next(iter(sections))))
 
 
 def letter(name: str) -> str:
     """What could be sent to the list of a finding, with the numbers of a run made now; raises TramplabError where it has none."""
     finding = findings.get(name)
     if not finding.letter:
-        why = finding.withdrawn or f"{name} has no letter; those that have one: {', '.join(with_letter())}."
-        raise TramplabError(" ".join(why.split()))
+        raise TramplabError(finding.withdrawn or f"{name} has no letter; those that have one: {', '.join(with_letter())}.")
     return findings.letter(finding, booted_numbers())
 
 
@@ -109,14 +108,13 @@ def with_letter() -> list[str]:
 def posted(name: str) -> Shown:
     """The end of a finding's section: who said it before, and a text for the list, to open and to copy, or why there is none."""
     finding = findings.get(name)
-    prior = rendered.prior_html(finding), rendered.prior_text(finding)
-    if not finding.letter:
-        why = f"<p>{html.escape(' '.join(finding.withdrawn.split()))}</p>"
-        return Shown(f'<div class="{FIGURE}">{prior[0]}{why}</div>', f"{prior[1]}\n{rendered.wrapped(finding.withdrawn)}", prior[1])
-    text = letter(name)
-    head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
-    box = f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(text)}</pre></div></details>'
-    return Shown(f'<div class="{FIGURE}">{prior[0]}{box}</div>', f"{prior[1]}\n{text}", text)
+    shown, text = rendered.prior_html(finding), rendered.prior_text(finding)
+    if finding.letter:
+        body = letter(name)
+        head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
+        shown += f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(body)}</pre></div></details>'
+        text += f"\n{body}"
+    return Shown(f'<div class="{FIGURE}">{shown}</div>', text, text)
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:

@@ -46,7 +46,7 @@ TRAMPOLINE(ftrace_caller)
 	sd	t1, F(t1)
 	args	sd, OFF_ftrace_regs_args
 #ifdef LATE_SP
-	mv	a0, sp				/* t2 to t6 may be arguments between functions of clang's */
+	mv	a0, sp				/* saved by now; t2 to t6 may be arguments in clang's kernels */
 	addi	a0, a0, FRAME
 	sd	a0, F(sp)
 	addi	a0, t0, -4			/* ip: the JALR */

@@ -102,7 +102,7 @@ class Finding(Entry, frozen=True, kw_only=True):
     prior: who said it before, or what was searched; of what booted kernels were tried for, and of what has a letter.
     known: the fault itself is in one of these, and v7.2 has it.
     letter: what could be sent to the list.
-    withdrawn: why nothing should be, a sentence.
+    withdrawn: why nothing should be, in sentences.
     """
 
     id: Unsaid = ""
@@ -141,7 +141,8 @@ class Finding(Entry, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> str:
-        """What must be said wherever its numbers are: scope, where it was seen, of what kind they are, and who said it before."""
+        """What must be said wherever its numbers are: scope, where it was seen, what the numbers are, that no kernel has it, and of
+        what others have described, the first."""
         seen = "; and in ".join(RINGS[ring] for ring in self.seen_in)
         parts = [f"Scope: {self.scope.rstrip('.')}.", HYPOTHETICAL * self.hypothetical, f"Seen in {seen}.", KINDS[self.kind]]
         parts += [f"Prior: {one.cited}." for one in self.prior[:1]]

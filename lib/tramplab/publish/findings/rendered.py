@@ -6,7 +6,7 @@ import html
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
@@ -91,38 +91,35 @@ def _bullets(items: Iterable[str]) -> str:
     return "".join(f"{_wrapped(item, INDENTED_WIDTH, '- ', '  ')}\n" for item in items)
 
 
-def wrapped(text: str) -> str:
-    """A paragraph in lines of a code cell's width."""
-    return _wrapped(" ".join(text.split()), INDENTED_WIDTH)
-
-
 def _wrapped(text: str, width: int, first: str = "", further: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
 
 
-def headlines_html(several: Sequence[Stated], sections: Sequence[str]) -> str:
-    """Findings as a list: what they say, which kernels have it, where it was seen, and a link to their section of *Findings*."""
+def headlines_html(several: Mapping[str, Stated]) -> str:
+    """Findings by their section of *Findings*, as a list: what they say, which kernels have it, where it was seen, and a link."""
     items = []
-    for s, section in zip(several, sections, strict=True):
+    for section, s in several.items():
         link = f'<a href="findings.html#{section}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
         items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
     return "\n".join([f'<div class="{FIGURE} tl-headlines"><ul>', *items, "</ul></div>"])
 
 
-def headlines_text(several: Sequence[Stated]) -> str:
+def headlines_text(several: Iterable[Stated]) -> str:
     """The same for a terminal and for the page's text."""
     return _bullets(f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})" for s in several)
 
 
 def prior_html(finding: Finding) -> str:
-    """Who said it before, as a list with what it is: known, or as far as was searched new."""
+    """Whether it is known, who said it before, and why there is no letter, where there is none."""
     items = [f"<li>{html.escape(_told(one))}</li>" for one in finding.prior]
-    return "\n".join([f'<p class="tl-prior"><strong>{_newness(finding)}</strong></p><ul>', *items, "</ul>"])
+    why = [f"<p>{html.escape(finding.withdrawn)}</p>"] if finding.withdrawn else []
+    return "\n".join([f"<p><strong>{_newness(finding)}</strong></p><ul>", *items, "</ul>", *why])
 
 
 def prior_text(finding: Finding) -> str:
     """The same for a terminal and for the page's text."""
-    return f"{_newness(finding)}\n\n{_bullets(map(_told, finding.prior))}"
+    why = f"\n{_wrapped(finding.withdrawn, INDENTED_WIDTH)}" if finding.withdrawn else ""
+    return f"{_newness(finding)}\n\n{_bullets(map(_told, finding.prior))}{why}"
 
 
 def _newness(finding: Finding) -> str:
