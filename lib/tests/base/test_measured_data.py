@@ -17,7 +17,7 @@ MEASURED = {
     "function-sizes.yml": "66b9ecd85a8d",
     "kernel-*.json": "a9980c4ff7f8",
     "kernels/*.json": "7196f5f8db19",
-    "native/*.json": "63de31b9038a",
+    "native/*.json": "a8df0e61f4ab",
     "published.csv": "25cda244da80",
 }
 

@@ -152,6 +152,13 @@ def test_what_was_broken_is_said_of_the_releases_that_were():
         ("arm64", "live_patch_then_fexit"): ["v6.17"],
         ("arm64", "live_patch_fentry_fexit"): ["v6.17"],
         ("riscv64", "clang_arguments"): ["v6.10 to v6.15"],
+        **{(isa, "fprobe_list_not_ended"): ["v6.14 to v7.0", "v7.1 to v7.2"] for isa in ISAS},
+        **{(isa, "fprobe_without_rcu"): ["v6.14 to v7.2"] for isa in ISAS},
+        **{(isa, "kprobe_event_race"): ["v5.17 to v6.17"] for isa in ISAS},
+        ("riscv64", "regs_sp_of_trampoline"): ["v5.17 to v6.9"],
+    }
+    assert {(f.built, use) for isa, use in when for f in releases.faults(isa, use) if f.built} == {
+        ("fprobe_list_end", "fprobe_list_not_ended")
     }
     for release, broken in (("v6.3", False), ("v6.4", True), ("v6.7", True), ("v6.8", False)):
         assert bool(releases.broken("x86_64", release, "direct_beside_ops")) == broken

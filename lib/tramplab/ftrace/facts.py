@@ -56,7 +56,7 @@ class Interval(Entry, frozen=True):
 
 class Fault(Entry, frozen=True, kw_only=True):
     """What did not work from one release to another, both inclusive. by, fixed_by: names of sources. said: what happened, a clause
-    that begins small."""
+    that begins small. built: the feature by which the lab's kernels of these releases have it, "" where they have not."""
 
     isa: Unsaid = ""
     first: Release = field(name="from")
@@ -65,6 +65,7 @@ class Fault(Entry, frozen=True, kw_only=True):
     fixed_by: str
     sure: Sure
     said: Text
+    built: str = ""
 
     def contains(self, release: str) -> bool:
         """Has this release the fault?"""
@@ -81,7 +82,16 @@ class Fault(Entry, frozen=True, kw_only=True):
 
 
 Intervals = Annotated[tuple[Interval, ...], Meta(min_length=1)]
-_Broken = Literal["direct_beside_ops", "live_patch_then_fexit", "live_patch_fentry_fexit", "clang_arguments"]
+_Broken = Literal[
+    "direct_beside_ops",
+    "live_patch_then_fexit",
+    "live_patch_fentry_fexit",
+    "clang_arguments",
+    "fprobe_list_not_ended",
+    "fprobe_without_rcu",
+    "kprobe_event_race",
+    "regs_sp_of_trampoline",
+]
 
 
 class Reach(Entry, frozen=True):
@@ -123,8 +133,8 @@ class Table(Entry, frozen=True):
 
 #: The features that each section has, all of them.
 _FEATURES = {
-    "common": "fprobe_guard fgraph return_pool objpool_pages objpool_mask kprobe_instance return_save counter_bits ops"
-    " direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop partial_regs_update ubsan_bounds",
+    "common": "fprobe_guard fprobe_list_end fgraph return_pool objpool_pages objpool_mask kprobe_instance return_save counter_bits"
+    " ops direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop partial_regs_update ubsan_bounds",
     "x86_64": "site args regs per_ops_trampoline direct direct_in_ops direct_jmp direct_rebalance ibt trampoline_endbr"
     " call_depth_slots frame_pointer shared_epilogue preemption preempt_rcu bpf bpf_args bpf_endbr fprobe rethook"
     " fprobe_entry_ops fgraph_static_call fgraph_sp rethook_rcu_test recursion_rcu_test kprobe_session kprobes_on_ftrace"
@@ -145,6 +155,7 @@ _VALUES: dict[str, Sequence[object]] = {
     "kretprobe_entry": ("ftrace", "breakpoint"),
     "return_pool": ("freelist", "objpool"),
     "return_save": ("regs",),
+    "fprobe_list_end": ("bytes", "nothing"),
     "fgraph_sp": ("frame", "caller"),
     "counter_bits": range(1, 32),
     "bpf_args": ("scalars", "registers", "stack-scalars", "stack"),
@@ -213,13 +224,18 @@ def _require_source(place: str, name: str, found: Table) -> None:
 
 
 def _broken(place: str, fault: Fault, found: Table, known: Sequence[str]) -> None:
-    """A fault has known sources, and lasts from one release that can be asked for to another."""
+    """A fault has known sources, and lasts from one release that can be asked for to another, all of which have the feature by
+    which the lab's kernels have it, if they have."""
     for name in (fault.by, fault.fixed_by):
         _require_source(place, name, found)
     for release in (fault.first, fault.last):
         _require_known(place, release, found, known)
     if parse(fault.first) > parse(fault.last):
         raise TramplabError(f"{FILE}: {place}: {fault.first} comes after {fault.last}; from is the first release, to the last.")
+    rows = {**found.features(place.split(", ")[1]), **found.common}.get(fault.built, ())
+    lasting = [r for r in known if fault.contains(r)] if fault.built else []
+    if lacking := [r for r in lasting if not any(row.value and row.contains(parse(r)) for row in rows)]:
+        raise TramplabError(f"{FILE}: {place}: {lacking[0]} has no feature {shown(fault.built)}, by which it is said to be built.")
 
 
 def _owed(place: str, values: Sequence[object], rows: tuple[Interval, ...], found: Table) -> None:

@@ -56,9 +56,25 @@ MUTANTS = [
     *of(
         "arm64",
         "v7.2",
-        "rest_of_the_words_is_zero",
+        "list_is_ended",
         "core/fprobe_graph.c",
-        ("rest not zeroed", "\t\tdata[n] = 0;", "\t\t;"),
+        ("list not ended", "\t\tdata[used] = 0;\n", "\t\t;\n"),
+        overrides=(("fprobe_list_end", "word"),),
+    ),
+    *of(
+        "riscv64",
+        "v6.16",
+        "list_is_not_ended",
+        "core/fprobe_graph.c",
+        ("bytes where there are words", "n < reserved - used", "n < 8 * (reserved - used)"),
+        ("nothing zeroed", "((volatile char *)(data + used))[n] = 0;", ";"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "list_is_not_ended",
+        "core/fprobe_graph.c",
+        ("list ended", "\tlab_end_list(data, used, reserved);\n", "\tlab_end_list(data, used, used);\n\tdata[used] = 0;\n"),
     ),
     *of(
         "x86_64",
@@ -167,6 +183,7 @@ MUTANTS = [
         "more_data_than_a_header_counts",
         "core/fprobe_graph.c",
         ("a header that is none kept", "\t\tif (unlikely(!header))\n\t\t\tcontinue;\n", ""),
+        overrides=(("fprobe_list_end", "word"),),
     ),
     *of(
         "x86_64",

@@ -25,13 +25,16 @@ from support.abi.probed import (
     watched,
 )
 from support.mutants import fprobe_mutants
-from tramplab import Fgraph, Fprobe, Kernel
+from tramplab import Fgraph, Fprobe, Kernel, Ops
 from tramplab.ftrace.layout import bucket
+from tramplab.isa import ISAS
 from tramplab.lab.view import Function
 from tramplab.returns import Tasks
 
 #: The table that grows, with the ops of those that only see entries; and what was before.
 GROWING, FIXED = (place("x86_64", "v7.2"), place("arm64", "v7.2"), place("riscv64", "v7.2")), (place("x86_64", "v6.16"),)
+#: With the end of the list that v7.3 has.
+ENDED = tuple(place(isa, "v7.2", fprobe_list_end="word") for isa in ISAS)
 #: On return hooks.
 HOOKS = (
     place("x86_64", "v5.18"),
@@ -72,14 +75,39 @@ def rcu_does_not_watch(k: Kernel) -> None:
         assert p.call() == [1]
 
 
-def rest_of_the_words_is_zero(k: Kernel) -> None:
-    """A probe that declines a call does not see it return, by words that the call before has left where the probe's would be."""
+def list_is_ended(k: Kernel) -> None:
+    """A probe that declines a call does not see it return, by words that the call before has left where the probe's would be; nor
+    do probes of another function, which a call of that has left."""
     for declining in (0, 1):
         requests = exits(2)
         requests[declining] = Fprobe(exit=True, watch=True)
         with probing(k, *requests, declines=8) as p:
             for first, seen in ((5, 2), (8, 1), (5, 2), (8, 1)):
                 assert p.call(first=first) == [seen if n == declining else 1 for n in (0, 1)]
+    assert called_elsewhere(k) == [0, 0, 0]
+
+
+def list_is_not_ended(k: Kernel) -> None:
+    """Up to v7.2 handlers of another function's probes are called for a call that two of three decline: of words that are left as
+    they are, both; where their bytes are counted as words, the last, as the address in the first is none."""
+    assert called_elsewhere(k) == ([1, 0, 0] if k.features["fprobe_list_end"] == "bytes" else [1, 1, 0])
+
+
+def called_elsewhere(k: Kernel) -> list[int]:
+    """How often handlers of each of three probes are called in a call of another function, by the words of a call of theirs."""
+    two = [Fprobe(exit=True, declines=True) for _ in range(2)]
+    with (
+        k.attached("no_args", Ops()),  # so that no probe is at the first address of the heap, whose low bytes are zero
+        k.attached(CALLED, *exits(3)) as ones,
+        k.attached("one_arg", *exits(1), *two) as others,
+    ):
+        p = Probes(k, (*ones, *others))
+        assert p.call() == [1, 1, 1, 0, 0, 0]
+        before = p.hits()
+        assert k.call("one_arg", 1).value
+        called = [now - then for now, then in zip(p.hits(), before, strict=True)]
+        assert called[3:] == [1, 1, 1]
+        return called[:3]
 
 
 def data_of_an_odd_size(k: Kernel) -> None:
@@ -233,7 +261,7 @@ def probe_that_goes_meanwhile(k: Kernel) -> None:
 
 
 def more_data_than_a_header_counts(k: Kernel) -> None:
-    """Which is refused where a probe is registered: the probe does not see the return, and the other one does."""
+    """Which is refused where a probe is registered: the probe does not see the return, if the list is ended, and the other does."""
     with probing(k, Fprobe(exit=True), Fprobe(exit=True)) as p:
         for n in (0, 1):
             with p.struct(n).having(entry_data_size=16 * 8):
@@ -246,7 +274,7 @@ def header_that_counts_too_many_words(k: Kernel) -> None:
 
         def count() -> None:
             at = task(k)["ret_stack"] + 8 * (task(k)["curr_ret_stack"] - 2)
-            k.machine.write_u64(at, k.machine.read_u64(at) | 15)
+            k.machine.write_u64(at, k.machine.read_u64(at) | 15 << 60)
 
         assert p.call(count) == [0] and p.call() == [1]
 
@@ -279,7 +307,8 @@ CHECKS = {
         disabled_at_the_entry,
         disabled_at_the_return,
         rcu_does_not_watch,
-        rest_of_the_words_is_zero,
+        list_is_ended,
+        list_is_not_ended,
         data_of_an_odd_size,
         guard_of_entries,
         functions_of_one_bucket,
@@ -295,12 +324,15 @@ CHECKS = {
         table_in_pages_of_its_own,
     )
 }
-#: Of the ops of those that only see entries, and of the table that grows; of what was before; and of every fprobe.
+#: Of the ops of those that only see entries, and of the table that grows; of what was before; of a list that is ended; and of every
+#: fprobe.
 _GROWING, _FIXED = {"guard_of_entries", "table_in_pages_of_its_own"}, {"entry_on_a_full_stack"}
+_OTHERS = ("list_is_ended", "more_data_than_a_header_counts")
 _ALL = ("disabled_at_the_entry", "disabled_at_the_return")
 CASES = [
-    *((where, name) for where in GROWING for name in CHECKS if name not in _FIXED),
-    *((where, name) for where in FIXED for name in CHECKS if name not in _GROWING),
+    *((where, name) for where in GROWING for name in CHECKS if name not in (*_FIXED, *_OTHERS)),
+    *((where, name) for where in FIXED for name in CHECKS if name not in (*_GROWING, *_OTHERS)),
+    *((where, name) for where in ENDED for name in _OTHERS),
     *((where, name) for where in HOOKS for name in _ALL),
 ]
 

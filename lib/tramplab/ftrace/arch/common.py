@@ -62,6 +62,8 @@ CHOICES = {
     ("return_pool", "objpool"): ("CONFIG_KRETPROBE_OBJPOOL",),
     ("fgraph_sp", "frame"): ("CONFIG_FGRAPH_SLOT",),
     ("fgraph_sp", "caller"): ("CONFIG_FGRAPH_SLOT", "CONFIG_FGRAPH_SP"),
+    ("fprobe_list_end", "bytes"): ("CONFIG_FPROBE_LIST_BYTES",),
+    ("fprobe_list_end", "word"): ("CONFIG_FPROBE_LIST_WORD",),
     ("return_save", "args"): ("CONFIG_RETURN_SAVE_ARGS",),
     ("return_save", "value"): ("CONFIG_RETURN_SAVE_VALUE",),
 }

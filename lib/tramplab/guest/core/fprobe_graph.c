@@ -4,10 +4,11 @@
  * All share one tracer, and from v6.19 on those that only see entries share an ops instead. Which fprobes want a function is looked
  * up by its address, up to v6.18 in a table of a fixed size and then in one that grows. What is kept for a call: of each fprobe that
  * is to see it return its address, with the number of its data's words, and those words.
- * Differs: that number has the lowest bits of the word and not the highest, which are not the same in a process; the growing table
- * is as it is when it does not grow; nobody makes an fprobe whose handlers stand back for kprobes, and meeting one ends the call.
- * What is left over of the reserved words is zeroed whole; kernels count bytes where they have words, and zero less.
- * Whether RCU watches is asked in all releases, as 7.2 does.
+ * Where fewer fprobes want the return than words were reserved for, what is left over is as in kernels, which up to v7.2 do not end
+ * the list there (fprobe_list_not_ended in data/releases.yml).
+ * Differs: the growing table is as it is when it does not grow, because no more functions are probed than it begins with; no fprobe
+ * is made whose handlers stand back for kprobes, because no probe of the lab's is one, and meeting one ends the call; whether RCU
+ * watches is asked in all releases, and in kernels since 7.2.11 (fprobe_without_rcu in data/releases.yml).
  */
 #include "fprobe_graph.h"
 #include "hash.h"
@@ -21,6 +22,7 @@ struct fgraph_ops fprobe_graph_ops = { .entryfunc = fprobe_fgraph_entry, .retfun
 #define HEADER_WORDS 1
 #define WORDS(size) ((int)(((size) + sizeof(long) - 1) / sizeof(long)))
 #define HEADER_BITS 4
+#define HEADER_SHIFT (8 * sizeof(long) - HEADER_BITS)
 #define MOST_WORDS ((1 << HEADER_BITS) - 1)
 
 static inline _Bool fprobe_disabled(struct fprobe *fp)
@@ -79,16 +81,33 @@ static inline struct fprobe_hlist_node *lab_next(struct fprobe_hlist_node *node)
 }
 #endif
 
-/* What is kept of an fprobe, in one word: 0 if it cannot be, as an address is none whose bits are not all alike above. */
-static inline unsigned long lab_header(struct fprobe *fp, int words)
+/* The address in a header: the bits that the number has are like the one below them. */
+static inline struct fprobe *lab_fprobe_of(unsigned long header)
 {
-	long header = (unsigned long)fp << HEADER_BITS;
+	return (struct fprobe *)((long)(header << HEADER_BITS) >> HEADER_BITS);
+}
 
+/* What is kept of an fprobe, in one word: 0 if it cannot be, as an address is none whose bits are not all alike above. */
+static inline unsigned long lab_header(struct fprobe *fp, unsigned long words)
+{
 	if (unlikely(words > MOST_WORDS))
 		return 0;
-	if (unlikely(header >> HEADER_BITS != (long)fp))
+	if (unlikely(lab_fprobe_of((unsigned long)fp) != fp))
 		return 0;
-	return header | words;
+	return (unsigned long)fp << HEADER_BITS >> HEADER_BITS | words << HEADER_SHIFT;
+}
+
+/* What fprobe_return() is to find behind the last header, if fewer want the return than words were reserved for. */
+static inline void lab_end_list(unsigned long *data, int used, int reserved)
+{
+#if defined(CONFIG_FPROBE_LIST_BYTES)
+	/* as many bytes as there are words */
+	for (int n = 0; unlikely(n < reserved - used); n++)
+		((volatile char *)(data + used))[n] = 0;
+#elif defined(CONFIG_FPROBE_LIST_WORD)
+	if (used && unlikely(used < reserved))
+		data[used] = 0;
+#endif
 }
 
 int fprobe_fgraph_entry(struct ftrace_graph_ent *trace, struct fgraph_ops *gops, struct ftrace_regs *fregs)
@@ -151,8 +170,7 @@ int fprobe_fgraph_entry(struct ftrace_graph_ent *trace, struct fgraph_ops *gops,
 		data[used] = header;
 		used += HEADER_WORDS + words;
 	}
-	for (int n = used; unlikely(n < reserved); n++)
-		data[n] = 0;
+	lab_end_list(data, used, reserved);
 out:
 	preempt_enable_notrace();
 	return used != 0;
@@ -188,8 +206,8 @@ void fprobe_return(struct ftrace_graph_ret *trace, struct fgraph_ops *gops, stru
 
 		if (!data[at])
 			break;
-		fp = (struct fprobe *)((long)data[at] >> HEADER_BITS);
-		own = data[at] & MOST_WORDS;
+		fp = lab_fprobe_of(data[at]);
+		own = data[at] >> HEADER_SHIFT;
 		at += HEADER_WORDS;
 		if (is_fprobe_still_exist(fp) && likely(!fprobe_disabled(fp))) {
 			if (unlikely(at + own > words))
