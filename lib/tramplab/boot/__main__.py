@@ -1,5 +1,5 @@
 """`python -m tramplab.boot [NAME...]`: boot the plain Debian kernels that have been fetched, and write data/booted/NAME.json
-again."""
+again; or with --trial what one trial reads there, and leave the rest of the file as it is."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from ..base.starting import start
 from ..vmlinux.debian.fetch import there
 from ..vmlinux.debian.list import plain
 from ..vmlinux.saved.saved import text
-from . import saved
+from . import saved, trials
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m tramplab.boot", description="Boot Debian's plain kernels under QEMU into data/booted/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="in data/kernels/packages.yml (default: all that are fetched)")
+    parser.add_argument("--trial", metavar="NAME", help=f"for this trial alone: {', '.join(trials.TRIALS)}")
     return parser
 
 
@@ -32,11 +33,14 @@ def _command(args: argparse.Namespace) -> Callable[[], int]:
         if name not in packages:
             raise unknown("kernel", name, packages)
 
+    trial = trials.get(args.trial) if args.trial else None
+
     def command() -> int:
         for name in args.names or packages:
             package = packages[name]
             if there(package):
-                print(rewrite(saved.path(package), text(saved.make(package))), flush=True)
+                made = saved.with_trial(package, trial) if trial else saved.make(package)
+                print(rewrite(saved.path(package), text(made)), flush=True)
             else:
                 print(f"{name}: not fetched, its file stays as it is", flush=True)
         return 0

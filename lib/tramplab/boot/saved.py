@@ -23,7 +23,7 @@ from ..vmlinux.run.machine import RealMachine
 from . import plan, qemu, run, show
 from . import readings as read_back
 from .probes import PROBES, Probe
-from .trials import TRIALS
+from .trials import TRIALS, Trial
 
 Number = Annotated[float, Meta(ge=0)] | Natural
 
@@ -116,7 +116,8 @@ def _readings_checked(name: str, found: list[dict[str, Any]], of: Iterable[str])
 
 
 class _Built(Entry, frozen=True):
-    """A kernel that was built for a trial: from which source, with the fix or without, and what the trial read."""
+    """A kernel that is there for a trial: its package and version, or those of its source, with the fix or without, and what the
+    trial read."""
 
     isa: IsaName
     release: Release
@@ -124,9 +125,6 @@ class _Built(Entry, frozen=True):
     fixed: bool
     sha256: Sha256
     readings: Annotated[tuple[_Trial, ...], Meta(min_length=1)]
-
-
-_GUARD = "guard-lost"
 
 
 class _BuiltFile(Entry, frozen=True):
@@ -137,11 +135,21 @@ class _BuiltFile(Entry, frozen=True):
 def guard_fix() -> tuple[dict[str, Any], ...]:
     """Kernels of one source and configuration, built without a fix of the lost guard and with it, each with what `tramplab boot
     IMAGE --trial guard-lost` read there; raises TramplabError where the file says something else than it may."""
-    name = "booted/guard-fix.json"
+    return _of_one_trial("booted/guard-fix.json", "guard-lost")
+
+
+@functools.cache
+def list_not_ended() -> tuple[dict[str, Any], ...]:
+    """Debian's kernels from before a fix of fprobes, with what `tramplab boot IMAGE --trial list-not-ended` read there; raises
+    TramplabError where the file says something else than it may."""
+    return _of_one_trial("booted/list-not-ended.json", "list-not-ended")
+
+
+def _of_one_trial(name: str, trial: str) -> tuple[dict[str, Any], ...]:
     found = documents.read(name)
     checked(name, found, _BuiltFile)
     for kernel in found["kernels"]:
-        _readings_checked(name, kernel["readings"], [_GUARD])
+        _readings_checked(name, kernel["readings"], [trial])
     return tuple({**kernel, "trials": kernel["readings"]} for kernel in found["kernels"])
 
 
@@ -172,6 +180,18 @@ def make(package: Package) -> dict[str, Any]:
         kernel |= {"sha256": package.sha256, "banner": measured.pop("banner"), "qemu": qemu.version(machine.isa)}
         kernel |= {"options": qemu.options(machine.isa), "command_line": qemu.command_line(machine.isa)}
         return {"kernel": kernel, **measured, "image": _image(machine), "probes": rows, "trials": tried}
+
+
+def with_trial(package: Package, trial: Trial) -> dict[str, Any]:
+    """The saved result of an image, with what a trial reads when the image is booted for it alone; what the file has else is as it
+    is. Raises TramplabError as make() does."""
+    found: dict[str, Any] = documents.read(f"booted/{package.name}.json")
+    with temporary("tramplab-booted-") as folder:
+        image = folder / Path(package.path).name
+        image.write_bytes(content(package))
+        read = _labelled(trial.name, run.tried(machine_of(image), run.How(image), trial))
+    others = [row for row in found["trials"] if row["trial"] != trial.name]
+    return found | {"trials": sorted(others + read, key=lambda row: list(TRIALS).index(row["trial"]))}
 
 
 def _measured(machine: RealMachine, how: run.How, probes: Sequence[Probe]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACIN
 SAY = "say say "
 _COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
 READING = f"read {COMMAND}"
-_CALLS, _SEGMENTS, _DATA_SHIFT = 2, 4, 8  # of an fprobe, see ko/hooks.c
+_CALLS, _SEGMENTS, _DECLINES, _PLACES, _DATA_SHIFT = 2, 4, 16, 32, 8  # of an fprobe, see ko/hooks.c
 #: For attr.exclude_user and attr.exclude_kernel of struct perf_event_attr.
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _GET_STACK = 67  # include/uapi/linux/bpf.h: bpf_get_stack()
@@ -237,8 +237,31 @@ _WINDOW = Trial(
         _do("K 0"),
     ),
 )
+#: Three fprobes on each of two functions: all want the first one's return; one wants the second one's, and two decline.
+_WANTING = ("int_sqrt", *3 * (_PLACES,)), ("lcm", _PLACES, *2 * (_PLACES | _DECLINES,))
+_LIST = Trial(
+    "list-not-ended",
+    "whether a call of a function that two of three fprobes decline runs handlers of another function's fprobes",
+    ("int_sqrt", "lcm"),
+    (
+        "say say on-both",
+        *(
+            _do(f"f {3 * first + n} {{{name}.entry}} {flags:x}")
+            for first, (name, *flags_of) in enumerate(_WANTING)
+            for n, flags in enumerate(flags_of)
+        ),
+        READING,
+        "say say one-called",
+        _do("x 4"),
+        READING,
+        "say say other-called",
+        _do("y 0"),
+        READING,
+        *(_do(f"F {n}") for n in range(6)),
+    ),
+)
 #: By name.
-TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW)}
+TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW, _LIST)}
 
 
 def get(name: str) -> Trial:

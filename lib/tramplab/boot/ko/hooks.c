@@ -8,8 +8,9 @@
  *   c  the same, with a callback that calls int_sqrt()
  *   d  a direct call on it                                                      D
  *   f  an fprobe on the function at ADDRESS                                     F
- *      FLAGS: ENTRY, a handler at the entry; RETURN, one at the return; CALLS, one at the entry that calls int_sqrt(); SEGMENTS, one
- *      at the return that looks at the code segment; from DATA_SHIFT on, the bytes of a call's data
+ *      FLAGS: ENTRY, a handler at the entry; RETURN, one at the return; CALLS, one at the entry that calls int_sqrt(); DECLINES, one
+ *      at the entry that wants no return; SEGMENTS, one at the return that looks at the code segment; PLACES, one at the return that
+ *      looks whether the function is that at ADDRESS; from DATA_SHIFT on, the bytes of a call's data
  *   k  a kprobe; FLAGS: the offset in the function                              K
  *   s  the same, whose handler takes a stack trace                              K
  *   r  a kretprobe                                                              R
@@ -19,7 +20,8 @@
  *   y  call lcm(), and have it called as often again, each in the one before: FLAGS times
  *
  * It says how often handlers were called since the last registration, how many calls all fprobes say that they missed, and at how
- * many returns the code segment was not 0; then the first stack trace that was taken since, a function in a line.
+ * many returns the code segment was not 0 or the function another one; then the first stack trace that was taken since, a function in
+ * a line.
  */
 #include "layout.h"
 
@@ -33,7 +35,8 @@ struct kretprobe_instance;
 struct kernel_param;
 struct pt_regs;
 enum { MAX = 12, MAX_STACK = 32, ENOSYS = 38, EINVAL = 22 };
-enum { RETURN = 1, CALLS = 2, SEGMENTS = 4, ENTRY = 8, DATA_SHIFT = 8 };
+enum { RETURN = 1, CALLS = 2, SEGMENTS = 4, ENTRY = 8, DECLINES = 16, PLACES = 32, DATA_SHIFT = 8 };
+enum { FIRST_BYTES = 32 }; /* of a function, with its patch site */
 
 #define STRINGS(x) #x
 #define STRING(x) STRINGS(x)
@@ -76,7 +79,7 @@ u64 lcm(u64 a, u64 b);
 unsigned int stack_trace_save(u64 *entries, unsigned int size, unsigned int skip);
 int sprintf(char *to, const char *format, ...);
 
-u64 called, old_segments;
+u64 called, odd;
 
 static char ops[MAX][OPS_SIZE] __attribute__((aligned(64)));
 
@@ -198,6 +201,7 @@ static int direct_remove(u64 i)
 
 #ifdef FPROBE_SIZE
 static char fprobes[MAX][FPROBE_SIZE] __attribute__((aligned(64)));
+static u64 fprobed[MAX]; /* the function of each */
 int register_fprobe_ips(void *fp, u64 *addresses, int nr);
 int unregister_fprobe(void *fp);
 
@@ -214,6 +218,11 @@ static int calling_entry(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_RE
 	return 0;
 }
 
+static int declining_entry(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
+{
+	return 1;
+}
+
 void fprobe_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	called++;
@@ -223,19 +232,27 @@ void fprobe_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs
 static void segment_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
 {
 	if (AT(regs, REGS_CS, unsigned short))
-		old_segments++;
+		odd++;
 }
 #else
 #define segment_exit fprobe_exit
 #endif
 
+static void place_exit(struct fprobe *fp, u64 ip, u64 ret_ip, struct FPROBE_REGS *regs, void *data)
+{
+	called++;
+	if (ip - fprobed[((char *)fp - fprobes[0]) / FPROBE_SIZE] >= FIRST_BYTES)
+		odd++;
+}
+
 static int fprobe_add(u64 i, u64 address, u64 flags)
 {
 	__builtin_memset(fprobes[i], 0, FPROBE_SIZE);
-	if (flags & (ENTRY | CALLS))
-		AT(fprobes[i], FPROBE_ENTRY, void *) = flags & CALLS ? calling_entry : fprobe_entry;
-	if (flags & (RETURN | SEGMENTS))
-		AT(fprobes[i], FPROBE_EXIT, void *) = flags & SEGMENTS ? segment_exit : fprobe_exit;
+	fprobed[i] = address;
+	if (flags & (ENTRY | CALLS | DECLINES))
+		AT(fprobes[i], FPROBE_ENTRY, void *) = flags & CALLS ? calling_entry : flags & DECLINES ? declining_entry : fprobe_entry;
+	if (flags & (RETURN | SEGMENTS | PLACES))
+		AT(fprobes[i], FPROBE_EXIT, void *) = flags & SEGMENTS ? segment_exit : flags & PLACES ? place_exit : fprobe_exit;
 	AT(fprobes[i], FPROBE_DATA, u64) = flags >> DATA_SHIFT;
 	return register_fprobe_ips(fprobes[i], &address, 1);
 }
@@ -349,7 +366,7 @@ static int command(const char *text, const struct kernel_param *param)
 	if (i >= MAX)
 		return -EINVAL;
 	if (what >= 'a' && what < 't')
-		called = old_segments = stacked = 0;
+		called = odd = stacked = 0;
 	switch (what) {
 	case 'o':
 		return ops_add(i, address, flags, callback);
@@ -402,7 +419,7 @@ static int command(const char *text, const struct kernel_param *param)
 
 static int told(char *to, const struct kernel_param *param)
 {
-	int used = sprintf(to, "%lx %lx %lx\n", called, missed(), old_segments);
+	int used = sprintf(to, "%lx %lx %lx\n", called, missed(), odd);
 
 	for (unsigned int i = 0; i < stacked; i++)
 		used += sprintf(to + used, "%pS\n", (void *)stack[i]);
