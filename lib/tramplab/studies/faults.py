@@ -41,8 +41,12 @@ def numbers() -> dict[str, object]:
     out: dict[str, object] = {}
     for isa in ISAS:
         for use in releases.broken_uses(isa):
-            for fault in releases.faults(isa, use):
-                name = f"{isa}-{use.replace('_', '-')}"
-                commits = (releases.source(source).commit or "-" for source in (fault.by, fault.fixed_by))
-                out |= dict(zip((f"{name}-when", f"{name}-by", f"{name}-fixed"), (fault.when, *commits), strict=True))
+            name, found = f"{isa}-{use.replace('_', '-')}", releases.faults(isa, use)
+            out[f"{name}-when"] = " and ".join(fault.when for fault in found)
+            out[f"{name}-by"] = _commits(fault.by for fault in found)
+            out[f"{name}-fixed"] = _commits(fault.fixed_by for fault in found)
     return out
+
+
+def _commits(sources: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(releases.source(source).commit or "-" for source in sources))

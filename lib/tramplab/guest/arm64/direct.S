@@ -5,7 +5,7 @@
  * stands for: the trampoline of a direct call, as a module or BPF would supply it, arm64, since v6.4
  * saves: x0 x1 x2 x3 x4 x5 x6 x7 x8 x29 x30
  * frame: 112 bytes, 104 written
- * differs: saves all eight argument registers and x8 whatever the function takes.
+ * differs: saves all eight argument registers and x8 whatever the function takes, because it is one stub for all functions.
  *
  * Entered from the patch site: x30 leads back into the traced function, x9 to its caller. Two frame records, the
  * traced function's above the stub's own. The far twin is the same code out of a BL's reach.

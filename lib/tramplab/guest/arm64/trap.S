@@ -4,7 +4,8 @@
 /*
  * Where BRK leads: ELR_EL1 is the BRK's address, SPSR_EL1 the state. Stands for the vector, el1h_64_sync and
  * ret_to_kernel: a pt_regs on the same stack.
- * Differs: no stack of its own for when this one is full, no mitigations.
+ * Differs: no stack of its own for when this one is full, since that ends a run with an error; no mitigations, because the machine
+ * needs none.
  */
 #define STACK_SHIFT 14
 

@@ -1,7 +1,8 @@
 /*
  * Shims: an fprobe's handlers that call a kretprobe's, unchanged, with what those take. They differ in how much of a pt_regs they fill,
  * which is as much as its user reads: `value` what was returned, `where` also ip and sp, `all` whatever can be had. No kernel has them.
- * Differs from a kretprobe: an instance is on the stack and has no data, and nothing is kept from entry to return. Behind all else.
+ * Differs from a kretprobe: an instance is on the stack and has no data, and nothing is kept from entry to return, because an
+ * fprobe has a place for that. Behind all else.
  */
 #include "lab.h"
 

@@ -4,8 +4,9 @@
  * Stand for the kernel's functions of the same names, v6.1 to v7.2: RCU's read side, migration off, the run's context, and a
  * counter of this CPU that keeps a program from running inside itself. Up to v6.17 migration is turned off by a function, from
  * v6.18 inline, and only where a reader can be preempted. The counter is one for all contexts, but on arm64 from v7.0 one for
- * each, in the bytes of a word, which needs no atomic instruction. Run time statistics are off, behind a key. Differs: counters
- * of images have 32 bits, not 64; the call that would take statistics, which v6.17 inlined, goes with v6.18 here.
+ * each, in the bytes of a word, which needs no atomic instruction. Run time statistics are off, behind a key. Differs: a
+ * counter has 64 bits, and in images 32, because the guest's words for each CPU are all alike; the call that would take statistics,
+ * which v6.17 inlined, goes with v6.18 here, because it is off in both.
  */
 #include "bpf.h"
 #include "percpu.h"

@@ -2,9 +2,10 @@
  * BPF programs on a kprobe, as perf events bring them there: kprobe_dispatcher() is the kprobe's handler, kretprobe_dispatcher() a
  * kretprobe's at the return, and the programs of the event are an array that is walked. Stand for the kernel's functions of the same
  * names, v5.17 to v7.2. No event is recorded: nobody has opened one for this CPU, and the program's zero says that it has seen to it.
- * Differs: the hits of all kprobes are counted in one word of each CPU; a kprobe is the first member of its struct; programs have no
- * filter on the task, and no list of those that were missed. An event's flags are read in order with what they speak of, as since v6.18
- * and in stable trees.
+ * Differs: the hits of all kprobes are counted in one word of each CPU, because nobody reads them apart; a kprobe is the first
+ * member of its struct, because no list comes before it; programs have no filter on the task, and no list of those that were
+ * missed, because no test asks for one; an event's flags are read in order with what they speak of in all releases
+ * (kprobe_event_race in data/releases.yml).
  */
 #include "bpf.h"
 #include "kretprobe.h"

@@ -3,9 +3,10 @@
  * v7.2, which read no clock.
  *
  * Where the kernel has a static call for a tracer that is alone (x86-64), that one is called without a look at its filter.
- * Differs: the static call is a call through the tracer's member, which is a load more; a task's stack is there from boot on; where
- * a shadow stack does not fit the calls any more, tracing is not stopped for the others; no index and no shift is checked, as it is
- * in a kernel with CONFIG_UBSAN (Debian's 7.2, two or three instructions for each tracer that is called).
+ * Differs: the static call is a call through the tracer's member, which is a load more, because the guest's text has no such calls;
+ * a task's stack is there from boot on, because no code makes it; where a shadow stack does not fit the calls any more, tracing is
+ * not stopped for the others, because no run has two tracers that would; no index and no shift is checked, because that is chosen
+ * where a kernel is built (CONFIG_UBSAN, in Debian's 7.2 two or three instructions for each tracer that is called).
  */
 #include "bits.h"
 #include "fgraph.h"

@@ -1,6 +1,7 @@
 /*
  * fprobes: what runs at the entry of a function, as an ops' callback, and when it returns. Stand for the kernel's functions of the
- * same names, v6.5 to v6.13. Differs up to v6.4: handlers are given the caller's address, and the one at the entry has a say.
+ * same names, v6.5 to v6.13. Differs up to v6.4: handlers are given the caller's address, and the one at the entry has a say,
+ * because the handlers are those of later releases.
  */
 #include "fprobe.h"
 #include "recursion.h"

@@ -4,7 +4,8 @@
  * get_kprobe() and kprobe_ftrace_handler() stand for the kernel's functions of the same names (v5.17 to v7.2; riscv64 up to
  * v6.9), and so does aggr_pre_handler(), the handler of a kprobe that stands for several at its address. What a breakpoint leads to
  * is in kprobe_<isa>.c, with what those share in kprobe_step.h. Differs: several at an address are all of one request, none of them
- * has a post-handler, and their list is single; no fault handlers.
+ * has a post-handler, and their list is single, because that is what a call of a probed function shows; no fault handlers, because
+ * the guest's memory has no faults.
  */
 #include "kprobe.h"
 #include "hash.h"

@@ -1,7 +1,7 @@
 /*
  * Where the breakpoint behind a copy has a number or a handler of its own, on arm64 and riscv64: kprobe_trap() is asked about the
  * probe's, kprobe_step_trap() about that one. post_kprobe_handler() stands for the function of that name (6.12 and 7.2). How the
- * copied instruction is come to, setup_singlestep(), differs by ISA: the file that takes this one in, behind kprobe_step.h, has it.
+ * copied instruction is come to, setup_singlestep(), is each ISA's own, in the file that takes this one in behind kprobe_step.h.
  */
 #pragma clang section text = ".kprobe"
 

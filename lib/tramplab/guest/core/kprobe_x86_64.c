@@ -1,7 +1,8 @@
 /*
  * x86-64: what INT3 leads to. kprobe_trap() stands for kprobe_int3_handler(), setup_singlestep() and setup_detour_execution() for
  * the functions of those names (6.1, 6.12 and 7.2). Who has hit a breakpoint that is no kprobe's may be behind a copy. Differs:
- * emulated instructions and the jump in place of the breakpoint are not built, so none has a detour.
+ * emulated instructions and the jump in place of the breakpoint are not built, because no function of the lab's begins with one
+ * that is emulated, and the jump is for calls that come later.
  */
 #include "kprobe_step.h"
 

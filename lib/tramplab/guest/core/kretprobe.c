@@ -1,6 +1,7 @@
 /*
  * kretprobes: taking an instance at a function's entry, and running the handlers at its return. Stand for the kernel's functions of
- * the same names (v5.17 to v7.2). Differs: no handler is unregistered while calls are on their way, so none is found gone.
+ * the same names (v5.17 to v7.2). Differs: no handler is found gone, because none is unregistered
+ * while calls are on their way.
  */
 #include "kretprobe.h"
 

@@ -1,6 +1,7 @@
 /*
  * Return hooks: taking a node, hooking a return, and what the return trampoline calls. Stand for the kernel's functions of the
- * same names, v5.18 to v6.13. Differs: that hooks are being freed is seen by their handler being gone, and their nodes are left.
+ * same names, v5.18 to v6.13. Differs: that hooks are being freed is seen by their handler being gone, and their nodes are
+ * left, because memory is given back when nothing runs.
  */
 #include "rethook.h"
 

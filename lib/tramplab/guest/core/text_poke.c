@@ -3,7 +3,8 @@
  *
  * Stands for smp_text_poke_int3_handler() (poke_int3_handler() up to v6.15): while lab_pokes_nr is not zero, the first so many
  * of lab_pokes, sorted by address, are being changed; the one whose breakpoint was hit is found by bisection, and its new call,
- * jump or NOP is done on the saved registers. Differs: one reference count for all CPUs, no more than LAB_NR_POKES at once.
+ * jump or NOP is done on the saved registers. Differs: one reference count for all CPUs, because they run one at
+ * a time; no more than LAB_NR_POKES at once, because no patching needs more.
  */
 #include "lab.h"
 #include "trap.h"

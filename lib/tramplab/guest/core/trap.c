@@ -4,7 +4,7 @@
  * ct_nmi_enter(), ct_nmi_exit(), irqentry_nmi_enter() and irqentry_nmi_exit() stand for the kernel's functions of the same names
  * (6.1, 6.12 and 7.2). What leads to them is in trap_<isa>.c: each ISA's lab_trap(), called by its lab_trap_entry with the
  * registers as they were. A breakpoint that nobody claims ends in lab_trap_unclaimed(), an instruction that no CPU has. Differs:
- * no tracing of interrupts, no lock dependencies.
+ * no tracing of interrupts, no lock dependencies, because distributions' kernels have them off.
  */
 #include "lab.h"
 #include "trap.h"

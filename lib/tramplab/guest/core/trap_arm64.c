@@ -2,7 +2,7 @@
  * arm64: BRK. lab_trap() stands for el1h_64_sync_handler(), which tells exceptions by their class; el1_brk64(),
  * arm64_enter_el1_dbg(), arm64_exit_el1_dbg() and do_el1_brk64() for the functions of those names (6.12 and 7.2; earlier releases
  * find the handler in a list, which the lab does not). No NMI is counted. A barrier at the end of a function keeps what it calls
- * last a call, as GCC has it. Differs: one class has somebody; no debugger.
+ * last a call, as GCC has it. Differs: only breakpoints have a handler, and no debugger is asked, because nothing else comes.
  */
 #include "lab.h"
 #include "trap.h"

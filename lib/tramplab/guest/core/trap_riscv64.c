@@ -1,7 +1,7 @@
 /*
  * riscv64: EBREAK. lab_trap() stands for do_trap_break(), handle_break() and the two nestings of the vector's context for the
- * functions of those names (6.12 and 7.2; the nestings where kernels may be preempted, as 7.2). Differs: nothing from user space,
- * no debugger, no check of per-CPU arrays' bounds.
+ * functions of those names (6.12 and 7.2; the nestings where kernels may be preempted, as 7.2). Differs: nothing from user space
+ * and no debugger, because there is neither; no check of per-CPU arrays' bounds, because that is chosen where a kernel is built.
  */
 #include "irq.h"
 #include "trap.h"

@@ -1,6 +1,7 @@
 /*
  * x86-64: INT3. lab_trap() stands for exc_int3() of 6.1, 6.12 and 7.2: first asked is whoever is changing text (text_poke.c),
- * then, as in an NMI, the handler that is installed, which is a kprobe's. Differs: nothing from user space, no debugger.
+ * then, as in an NMI, the handler that is installed, which is a kprobe's. Differs: nothing from user space and no debugger, because
+ * there is neither.
  */
 #include "lab.h"
 #include "trap.h"

@@ -6,7 +6,7 @@
  * stands for: the trampoline of a direct call, as a module or BPF would supply it, riscv64, since v6.8
  * saves: ra a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 80 bytes, 80 written
- * differs: saves all eight argument registers whatever the function takes.
+ * differs: saves all eight argument registers whatever the function takes, because it is one stub for all functions.
  *
  * Entered from the patch site: t0 leads back into the traced function, ra to its caller. The near one lies within a
  * JALR's 2 KiB of ftrace_caller, where no real module or BPF program can; the far twin does not.

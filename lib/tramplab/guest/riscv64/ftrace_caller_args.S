@@ -8,8 +8,8 @@
  * stands for: ftrace_caller, riscv64, since v6.10 (v6.16 on with the callsite's ops)
  * saves: ra s0 a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 112 bytes, 104 written
- * differs: the layout is that of GCC kernels (a clang v6.16 saves t2 to t6 too); s0 is saved, as with frame pointers and
- *   the function graph tracer.
+ * differs: the layout is that of GCC kernels (a clang v6.16 saves t2 to t6 too, see clang_arguments in data/releases.yml), and s0
+ *   is saved, as with frame pointers and the function graph tracer, because Debian's kernels are built so.
  *
  * Entered with t0 = back into the traced function (epc) and ra = its caller. t1 is saved and restored because it is
  * the way out: not zero on the way back, it is the direct call to leave through. No frame record; s0 is untouched.

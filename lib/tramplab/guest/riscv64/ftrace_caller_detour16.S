@@ -14,7 +14,8 @@
  * stands for: ftrace_regs_caller, riscv64, v5.12 to v6.2
  * saves: ra gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6
  * frame: 296 bytes, 264 written
- * differs: the sp slot holds sp at the function's entry.
+ * differs: the sp slot holds sp at the function's entry, and the kernels' its own (regs_sp_of_trampoline in
+ *   data/releases.yml).
  *
  * The 16-byte site has stored the caller's ra in the word below sp and calls through ra, so ra leads to the site's last
  * instruction, which reloads it. ftrace_caller passes no registers: what its last argument points at is no pt_regs.

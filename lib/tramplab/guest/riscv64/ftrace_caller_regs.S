@@ -77,7 +77,7 @@ END(ftrace_caller)
  * saves: ra gp tp t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6
  * saves with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS: ra gp tp t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6
  * frame: 288 bytes, 256 written
- * differs: nothing that runs.
+ * differs: the sp slot holds sp at the function's entry, and the kernels' their own (regs_sp_of_trampoline in data/releases.yml).
  *
  * epc and t0 both get t0, the way back into the traced function. From v6.8, t1 is cleared first; not zero on the way
  * back, it is the direct call to leave through.

@@ -5,7 +5,8 @@
 /*
  * Where EBREAK leads: sepc is its address. Stands for handle_exception and ret_from_exception as entered from the kernel (6.12 and
  * 7.2): a pt_regs on the same stack, once it is known that there is room, and that this is no page fault, which may come of a
- * mapping that is new to the hart. Differs: no stack of its own for when this one is full, no page faults; gp stays.
+ * mapping that is new to the hart. Differs: no stack of its own for when this one is full, no page faults, since either ends a run
+ * with an error; gp stays, because the guest has none.
  */
 /* What user space may have left in sstatus: access to its pages, and a floating-point state (SUM, FS). */
 #define STACK_SHIFT 14

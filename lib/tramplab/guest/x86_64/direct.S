@@ -5,7 +5,7 @@
  * stands for: the trampoline of a direct call, as a module or BPF would supply it, x86-64, since v5.5
  * saves: rdi rsi rdx rcx r8 r9
  * frame: 48 bytes, 48 written
- * differs: saves all six argument registers whatever the function takes.
+ * differs: saves all six argument registers whatever the function takes, because it is one stub for all functions.
  *
  * Entered from the patch site: (rsp) leads back into the traced function, (rsp + 8) to its caller. The far twin is the
  * same code at the other end of what a kernel's text and modules span.

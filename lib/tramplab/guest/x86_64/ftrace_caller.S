@@ -6,9 +6,9 @@
  * saves: rax rcx rdx rsi rdi r8 r9 rbp
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
- * differs: no unwinder annotations; mitigations are as on a booted machine that needs none, so a call-depth slot is one
- *   ten-byte NOP. With CALL_OPS, which no x86-64 kernel has, it takes the ops from beside the site and calls the ops'
- *   function.
+ * differs: no unwinder annotations, because they are not run; mitigations are as on a booted machine, because it needs none, so
+ *   a call-depth slot is one ten-byte NOP. With CALL_OPS, which no x86-64 kernel has, it takes the ops from beside the site and
+ *   calls the ops' function.
  *
  * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
  * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
@@ -146,7 +146,7 @@ END(ftrace_caller)
  * saves: rax rcx rdx rsi rdi r8 r9 rbp r10 r11 r12 r13 r14 r15 rbx
  * frame: 176 bytes, 176 written
  * frame with CONFIG_FRAME_POINTER: 216 bytes, 216 written
- * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
+ * differs: no unwinder annotations, because they are not run; mitigations are as on a booted machine, because it needs none.
  *
  * All 21 slots. Every register but r11 comes back from the frame, so a callback may change them; the flags are pushed
  * first, before any arithmetic. orig_ax, zero unless a callback sets it, is the direct call to leave through.

@@ -4,7 +4,8 @@
 /*
  * Where INT3 leads: the CPU has pushed ss, rsp, rflags, cs and rip, on a stack aligned to 16. Stands for asm_exc_int3 as
  * entered from the kernel: the frame is made once more below a gap, so that an emulated call has room to push to.
- * Differs: no switch of gs, which an entry from user space makes, no unwinder annotations; nothing of Xen's.
+ * Differs: no switch of gs, which an entry from user space makes, since nothing comes from there; no unwinder annotations and
+ * nothing of Xen's, because neither is run.
  */
 FUNCTION(lab_trap_entry, .text.entry)
 #ifdef CONFIG_X86_KERNEL_IBT
@@ -34,7 +35,8 @@ END(lab_trap_entry)
 
 /*
  * Zero into every register: what was interrupted is to lead no speculation. Where it was the return from an exception, nothing is
- * right any more. Differs: the kernel saves the registers here, too, below the way back.
+ * right any more. Differs: the kernel saves the registers here, too, below the way back, and here the entry does, because it gives
+ * them back.
  */
 FUNCTION(lab_error_entry, .text.entry)
 	.irp	r, edi, esi, edx, ecx, eax, r8d, r9d, r10d, r11d, ebx, r12d, r13d, r14d, r15d
