@@ -35,6 +35,7 @@ SOURCES = {
     "lab": LAB,
     "image": "Debian's kernels, emulated from their images",
     "booted": "Debian's kernels, booted under QEMU",
+    "tried": "The lab beside Debian's kernels, booted under QEMU",
     "both": "The lab beside Debian's kernels, both emulated",
     "published": f"{LAB}, beside published times",
     "layout": f"Computed from memory layouts and Debian's images, not run. {LAB}",

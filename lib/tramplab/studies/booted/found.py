@@ -100,6 +100,11 @@ def _nested(*readings: list[Any]) -> _Read:
     return _of(bool(silent), f"{gone} lost, nmissed {said}")
 
 
+def _list(_: list[Any], other: list[Any]) -> _Read:
+    handlers = other[0][2]
+    return _of(handlers > 0, f"{handlers} of another's")
+
+
 def _segment(zeros: list[Any], ones: list[Any]) -> _Read:
     old, new = zeros[0][2], ones[0][2]
     return _of(old != new, f"{old}, then {new} of {READ}")
@@ -142,6 +147,7 @@ _JUDGES: dict[str, tuple[str, _Judge]] = {
     "BPF: no kernel stack": ("no-stack", _tried("user-mode", ("stack-kprobe-multi",), _stack)),
     "fprobe silent in handler": ("inside", _tried("missed", ("inside-handler",), _inside)),
     "fprobe silent, nested": ("nested", _tried("missed", _PAIRS, _nested)),
+    "another's handler runs": ("list", _tried("list-not-ended", ("on-both", "other-called"), _list)),
     "old segment at return": ("segment", _tried("old-segment", ("stack-00", "stack-ff"), _segment, "x86_64")),
     "which cuts a stack trace": ("cut", _tried("old-segment", ("trace-00", "trace-ff"), _cut, "x86_64")),
     "trace hides a caller": ("graph", _tried("graph-stack", ("traced",), _hidden)),
