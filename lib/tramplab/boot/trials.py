@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..base.arguments import of_name
-from ..ftrace.ops import FL_RECURSION
+from ..ftrace.ops import FL_RCU, FL_RECURSION
 from ..vmlinux.run.machine import RealMachine
 from . import plan
 from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi
@@ -120,6 +120,11 @@ def _stack_of(at_return: bool) -> Iterator[str]:
     yield from ("calls 1", "hits", *part.off)
 
 
+#: perf records an event of another kind on the way; what it leaves in the CPU's registers for events is there afterwards.
+_OTHER_EVENT = (
+    f"perf {PERF_TRACEPOINT} {TRACING}/events/raw_syscalls/sys_enter/id - 0 0",
+    *("enable", "calls 1", "hits", "close"),
+)
 _USER = Trial(
     "user-mode",
     "what perf takes a traced kernel function for, and how much kernel stack BPF gets of it",
@@ -135,6 +140,9 @@ _USER = Trial(
         *_stack_of(False),
         "say say stack-kretprobe-multi",
         *_stack_of(True),
+        "say say fprobe-event-after",
+        *_OTHER_EVENT,
+        *_perf_of(f"f {_LEAF}"),
     ),
 )
 #: Bytes of a call's data.
@@ -260,8 +268,48 @@ _LIST = Trial(
         *(_do(f"F {n}") for n in range(6)),
     ),
 )
+_INSTANCE = f"{TRACING}/instances/tramplab"
+
+
+def _left_by(label: str, flags: int, *second: str) -> Iterator[str]:
+    """An ops of these flags when another user of its function has come and gone."""
+    yield from (_ops("o", 0, "leaf", flags), *second, f"say say {label}", _COUNT, _FLAGGED, _do("O 0"))
+
+
+_PLAIN_GONE = (_ops("o", 1, "leaf"), _do("O 1"))
+_TRACER_GONE = (
+    f"write {TRACING}/set_ftrace_filter {_LEAF}",
+    f"write {TRACING}/current_tracer function",
+    f"write {TRACING}/current_tracer nop",
+    f"write {TRACING}/set_ftrace_filter !{_LEAF}",
+)
+_LEAVES = Trial(
+    "second-leaves",
+    "what stays when a second user has come and gone: an ops with the RCU flag, a guarded one, the graph tracer's cost",
+    (),
+    (
+        "say say none",
+        _COUNT,
+        *_left_by("rcu", FL_RCU),
+        *_left_by("rcu-left", FL_RCU, *_PLAIN_GONE),
+        *_left_by("tracer-left", FL_RECURSION, *_TRACER_GONE),
+        f"write {TRACING}/set_ftrace_filter {_LEAF}",
+        f"write {TRACING}/current_tracer function_graph",
+        "say say graph",
+        _COUNT,
+        "say say graph-both",
+        f"mkdir {_INSTANCE}",
+        f"write {_INSTANCE}/set_ftrace_filter {_LEAF}",
+        f"write {_INSTANCE}/current_tracer function_graph",
+        _COUNT,
+        "say say graph-left",
+        f"write {_INSTANCE}/current_tracer nop",
+        _COUNT,
+        f"write {TRACING}/current_tracer nop",
+    ),
+)
 #: By name.
-TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW, _LIST)}
+TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW, _LIST, _LEAVES)}
 
 
 def get(name: str) -> Trial:
