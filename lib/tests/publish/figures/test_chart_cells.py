@@ -94,6 +94,24 @@ def test_cells_have_the_ground_of_what_they_mean_and_a_letter_where_two_words_ha
     assert names[heat.MISSING] == (rows["isa"] == "riscv64").sum() / 3, "a hook that an ISA lacks"
 
 
+@both_layouts
+def test_with_signs_no_word_is_told_by_its_ground_alone(layout):
+    """And panels of the same few rows and columns stand side by side, on a phone, too."""
+    frame = fate_rows()
+    frame["register"] = frame.groupby(["isa", "hook"]).cumcount().map(str)
+    words = list(dict.fromkeys(frame["fate"]))
+    signs = dict(zip(words, "abcdefgh", strict=False))
+    svg = heat_map("fate", "register", "hook", meanings=MEANINGS, letters=signs, signs=True)(frame).svg(layout)
+    printed = texts(svg)
+    for mark in marks(svg, "letter"):
+        left, top, right, bottom = mark.rectangle()
+        inside = [t.text for t in printed if left < t.x < right and top < t.y < bottom]
+        assert inside == [signs[mark.get("aria-label").split("; ")[-1].removeprefix("fate: ")]]
+    assert {f"{sign} = {word}" for word, sign in signs.items()} <= {t.text for t in printed}
+    heads = {t.text: round(t.y) for t in printed if t.text in set(frame["isa"])}
+    assert len(heads) == 3 and len(set(heads.values())) == 1
+
+
 @pytest.mark.parametrize(
     ("meanings", "letters", "complaint"),
     [

@@ -33,6 +33,7 @@ def heat_map(
     abreast: int = 3,
     meanings: Mapping[str, str] | None = None,
     letters: Mapping[str, str] | None = None,
+    signs: bool = False,
     link: str = "",
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a cell with its number for each of `rows` and `columns`, a panel per `facet`.
@@ -43,20 +44,21 @@ def heat_map(
 
     meanings: `value` is one of these words, each with one of theme.MEANINGS, and a cell has the ground of what its word means.
     Words of one meaning differ by their `letters`. A panel then has only its own rows. Raises TramplabError for another word, and
-    for two of one meaning without letters.
+    for two of one meaning without letters. signs: every word has its letter, so that none is told by its ground alone; the panels,
+    with few columns, stand side by side on a phone, too.
 
     link: the column with the id on the page that a cell leads to, "" where it leads nowhere.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, row=rows, column=columns, panel=facet)
-        look = _Words(data, meanings, letters or {}) if meanings else _Numbers(frame, data, value, per_row)
+        look = _Words(data, meanings, letters or {}, signs) if meanings else _Numbers(frame, data, value, per_row)
         name = panels.title(frame, value)
         if link:
             require_columns(frame, [link])
             data["leads"] = [name and f"#{name}" for name in frame[link]]
         return panels.drawing(
-            data, look.role, lambda whole, narrow: _layout(data, look, name, whole, narrow, 1 if narrow else abreast)
+            data, look.role, lambda whole, narrow: _layout(data, look, name, whole, narrow, 1 if narrow and not signs else abreast)
         )
 
     return draw
@@ -86,13 +88,13 @@ class _Words:
 
     role, row, widest, side, words = "letter", LETTER_ROW, LETTER_WIDEST, ROW_LABELS[1:] * 2, True
 
-    def __init__(self, data: pd.DataFrame, meanings: Mapping[str, str], letters: Mapping[str, str]) -> None:
+    def __init__(self, data: pd.DataFrame, meanings: Mapping[str, str], letters: Mapping[str, str], signs: bool) -> None:
         there = panels.order(data["value"])
         if strange := [word for word in there if word not in meanings]:
             raise TramplabError(f"nothing is said of what {', '.join(map(repr, strange))} means; add it to meanings=.")
         self._grounds = {word: MEANINGS[meaning] for word, meaning in meanings.items() if word in there}
         grounds = list(self._grounds.values())
-        self._letters = {word: letters.get(word, "") for word, one in self._grounds.items() if grounds.count(one) > 1}
+        self._letters = {word: letters.get(word, "") for word, one in self._grounds.items() if signs or grounds.count(one) > 1}
         for one in set(grounds):
             same = [self._letters[word] for word in self._letters if self._grounds[word] == one]
             if len(set(same)) < len(same):
