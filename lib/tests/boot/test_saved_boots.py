@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from support import ROOT
+from tramplab.base.entries import mail_address
 from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.counted import expected
 from tramplab.boot.probes import PROBES
 from tramplab.cli import main
-from tramplab.publish.findings import findings
+from tramplab.publish.findings import findings, rendered
 from tramplab.studies import stated
 from tramplab.studies.booted import found, probe_costs
 from tramplab.vmlinux.debian.list import plain
@@ -159,6 +162,22 @@ def test_a_booted_kernel_that_contradicts_is_a_problem(monkeypatch):
     assert "arm64-v7-2-guard == 'seen' is not so" in stated.stated(findings.get("guard-is-lost")).problem
 
 
+def test_the_figure_has_a_row_for_each_fault_that_leads_to_its_section():
+    """Seen on a kernel where one of its readings shows it."""
+    every = found.rows()
+    drawn = found.drawn(every)
+    faults = {one.id: one for one in findings.read().values() if one.prior}
+    assert set(faults) == set(found.NAMES) and list(dict.fromkeys(drawn["finding"])) == list(found.NAMES.values())
+    assert dict(zip(drawn["id"], drawn["section"], strict=True)) == {name: one.section for name, one in faults.items()}
+    kernels = len(every.drop_duplicates(["isa", "release"]))
+    assert len(drawn) == len(faults) * kernels and drawn["verdict"].isin(list(found.MEANINGS)).all()
+    cut = every[(every["isa"] == "x86_64") & every["finding"].isin(["old segment at return", "which cuts a stack trace"])]
+    one = drawn[(drawn["isa"] == "x86_64") & (drawn["finding"] == "old segment")].set_index("release")["verdict"]
+    assert one["v7.2"] == found.SEEN and one["v6.12"] == found.NOT_SEEN and one["v6.1"] == found.ABSENT
+    only = cut.assign(verdict=cut["verdict"].where(cut["finding"] != "old segment at return", found.NOT_SEEN))
+    assert set(found.drawn(only[only["release"] == "v7.2"])["verdict"]) == {found.SEEN}
+
+
 def test_letters_fit_a_mail():
     some = [one for one in findings.read().values() if one.letter]
     assert len(some) >= 4
@@ -199,3 +218,22 @@ def test_what_was_said_before_leads_to_who_said_it():
         assert "Known, not fixed in v7.2." in html and findings.get(name).prior[0].message in html
         assert f"Prior: {findings.get(name).prior[0].who}" in " ".join(stated.citation(name).split())
     assert "Searched on" in stated.posted("guard-lost-overflows").text
+
+
+FAULTS = {one.id: one for one in findings.read().values() if one.prior}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_says_which_kernels_have_it(name):
+    """In its section of the page, in text and in JSON; each mail is a link, and what is not fixed was seen in v7.2 or v7.3."""
+    one, shown, several = FAULTS[name], stated.posted(name), [stated.stated(FAULTS[name])]
+    page = (ROOT / "book/findings.md").read_text("utf-8")
+    assert f'posted("{name}")' in page.partition(f"({one.section})=")[2].partition("\n(findings-")[0]
+    for lines in (shown.text, rendered.as_text(several)):
+        told = " ".join(lines.split())
+        assert f"Since: {one.extent.since}" in told and f"Not on: {one.extent.spared}" in told
+    assert json.loads(rendered.as_json(several))[0]["extent"]["until"] == one.extent.until
+    links = [f'href="{prior.address or mail_address(prior.message)}"' for prior in one.prior if prior.who]
+    assert all(link in shown.html for link in links) and shown.html.count("href=") == len(links)
+    seen = any(re.search(r"v7-[23]-\S+ == 'seen'|seen-\S+ >= 3", guard) for guard in one.guards)
+    assert one.extent.until.startswith("not fixed") == seen

@@ -11,6 +11,7 @@ from tramplab.ftrace import releases
 from tramplab.publish import published
 from tramplab.publish.claims import claims, references
 from tramplab.publish.claims.references import COMMIT, MAIL, Reference
+from tramplab.publish.findings import findings
 
 BOOK = checkout() / "book"
 
@@ -43,6 +44,7 @@ def test_everything_that_is_cited_is_in_it(entries):
 
 def test_every_entry_says_where_it_is_cited_and_can_be_found(entries):
     names = {page.stem for page in BOOK.glob("*.md")} | {"claims.yml", "releases.yml", "addresses.yml", "published.csv"}
+    names |= {f"findings/{one.argument}.yml" for one in findings.read().values() if one.prior}
     for key, entry in entries.items():
         if key.startswith(("mail-", "commit-")):
             assert set(entry.fields["note"].removeprefix("In ").split(", ")) <= names

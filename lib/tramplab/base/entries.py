@@ -24,6 +24,15 @@ IsaName = Literal["x86_64", "arm64", "riscv64"]
 Release = Annotated[str, Meta(pattern=r"^v\d+\.\d+$", description="a release is written like v6.16")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 has 64 hexadecimal digits in small letters")]
 Message = Annotated[str, Meta(pattern=r"^[^<>@\s]+@[^<>@\s]+$", description="a message-id stands without < and >")]
+#: What the address of a mail begins with.
+LORE = "https://lore.kernel.org/r/"
+
+
+def mail_address(message: str) -> str:
+    """Where a mail can be read."""
+    return f"{LORE}{message}/"
+
+
 _COMMITS = "a commit is written with 12 digits, several with commas"
 Commits = Annotated[str, Meta(pattern="^[0-9a-f]{12}(, [0-9a-f]{12})*$", description=_COMMITS)]
 Natural = Annotated[int, Meta(ge=0)]

@@ -85,11 +85,10 @@ def in_short(page: str) -> Shown:
     return Shown(rendered.in_short_html(page, several, text), rendered.in_short_text(several), text)
 
 
-def headlines(sections: Mapping[str, str]) -> Shown:
-    """Findings for the front page, each with what has it and where it was seen. sections: of the page Findings, by finding."""
-    several = {section: stated(findings.get(name)) for name, section in sections.items()}
-    text = rendered.headlines_text(several.values())
-    return Shown(rendered.headlines_html(several), text, citation(next(iter(sections))))
+def headlines(names: Sequence[str]) -> Shown:
+    """Faults for the front page, each with what has it and where it was seen."""
+    several = [stated(findings.get(name)) for name in names]
+    return Shown(rendered.headlines_html(several), rendered.headlines_text(several), citation(names[0]))
 
 
 def letter(name: str) -> str:
@@ -106,9 +105,10 @@ def with_letter() -> list[str]:
 
 
 def posted(name: str) -> Shown:
-    """The end of a finding's section: who said it before, and a text for the list, to open and to copy, or why there is none."""
+    """The end of a fault's section: which kernels have it, who said it before, and a text for the list, to open and to copy, or why
+    there is none."""
     finding = findings.get(name)
-    shown, text = rendered.prior_html(finding), rendered.prior_text(finding)
+    shown, text = rendered.fault_html(finding), rendered.fault_text(finding)
     if finding.letter:
         body = letter(name)
         head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'

@@ -6,6 +6,7 @@ import html
 import inspect
 from pathlib import Path
 
+from ...base.entries import mail_address
 from ..cite import cite
 from ..figures.files import Files
 from . import verdict
@@ -16,7 +17,6 @@ from .verdict import Judged
 #: Beside the words, so that verdicts can be told apart at a glance and without colour.
 SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", THEN: "◷", UNDECIDABLE: "–"}
 UNJUDGED_SYMBOL = "○"
-_LORE = "https://lore.kernel.org/r/"
 
 
 def box_html(j: Judged, brief: bool, finding: str) -> str:
@@ -87,7 +87,7 @@ def _said_html(j: Judged, brief: bool = False) -> list[str]:
     """The claim, its author and thread, and the verdict, as paragraphs."""
     c, v = j.claim, j.verdict
     mails = (
-        f'<a href="{_LORE}{html.escape(m)}/"><code class="literal">{html.escape(m)}</code></a>' for m in c.messages
+        f'<a href="{html.escape(mail_address(m))}"><code class="literal">{html.escape(m)}</code></a>' for m in c.messages
     )
     where = ", ".join([html.escape(c.source), *mails])
     words = str(v or NOT_JUDGED)

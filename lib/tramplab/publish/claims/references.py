@@ -6,14 +6,16 @@ from the sources of releases and addresses and from published figures. Of what i
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...base import documents
-from ...base.entries import Entry, Source, facts
+from ...base.entries import LORE, Entry, Source, facts, mail_address
 from .. import published
+from ..findings import findings
 from . import claims
 
 FILE = "references.bib"
@@ -21,11 +23,10 @@ FILE = "references.bib"
 MARK = "% From here on `make update` writes what pages and data rest on.\n"
 MAIL, COMMIT = "mail", "commit"
 _SOURCES = ("releases.yml", "addresses.yml")
-_LORE = "https://lore.kernel.org/r/"
 _TREE = "https://git.kernel.org/torvalds/c/"
-_LINK = re.compile(re.escape(_LORE) + r"([^/\s>)]+)/")
+_LINK = re.compile(re.escape(LORE) + r"([^/\s>)]+)/")
 _NAMED = re.compile(r"pulled in ([^\s;,)\"]+@[^\s;,)\"]+)")
-_NOTE = re.compile(r"^\[\^[\w-]+\]: ([^,\[]+), (\d+ \w+ \d{4}),\s+\S*" + re.escape("(" + _LORE) + r"([^/\s>)]+)/", re.M)
+_NOTE = re.compile(r"^\[\^[\w-]+\]: ([^,\[]+), (\d+ \w+ \d{4}),\s+\S*" + re.escape("(" + LORE) + r"([^/\s>)]+)/", re.M)
 _HASH = re.compile(r"(?<![\w.@-])(?=[0-9a-f]*[a-f])[0-9a-f]{12}(?![\w@-])")
 
 
@@ -55,7 +56,7 @@ class Reference:
     @property
     def url(self) -> str:
         """Where it can be read."""
-        return f"{_LORE}{self.id}/" if self.kind == MAIL else f"{_TREE}{self.id}"
+        return mail_address(self.id) if self.kind == MAIL else f"{_TREE}{self.id}"
 
     def __or__(self, other: Reference) -> Reference:
         """This one, with what the other knows beside."""
@@ -67,7 +68,7 @@ def collected(pages: Mapping[str, str]) -> list[Reference]:
     """All that data files and these pages rest on, by their names, mails first, each kind in the order of its ids."""
     found: dict[tuple[str, str], Reference] = {}
     of_pages = (replace(one, where=(name,)) for name, text in pages.items() for one in of_page(text))
-    for one in (*_of_claims(), *_of_published(), *_of_sources(), *of_pages):
+    for one in (*_of_claims(), *_of_published(), *_of_sources(), *_of_findings(), *of_pages):
         key = one.kind, one.id
         found[key] = found[key] | one if key in found else one
     return sorted(found.values(), key=lambda r: (r.kind != MAIL, r.id))
@@ -98,6 +99,17 @@ def _of_sources() -> Iterator[Reference]:
                 yield Reference(MAIL, message.rstrip("."), title=source.text, where=(file,))
             for commit in filter(None, source.commit.split(", ")):
                 yield Reference(COMMIT, commit, title=source.text, where=(file,))
+
+
+def _of_findings() -> Iterator[Reference]:
+    for finding in findings.read().values():
+        where = (f"{findings.FOLDER}/{finding.argument}.yml",)
+        for one in finding.prior:
+            if one.message:
+                day = datetime.date.fromisoformat(one.date)
+                yield Reference(MAIL, one.message, one.who, f"{day.day} {day:%b %Y}", where=where)
+        for commit in _HASH.findall(str(finding.extent)):
+            yield Reference(COMMIT, commit, where=where)
 
 
 def _of_published() -> Iterator[Reference]:

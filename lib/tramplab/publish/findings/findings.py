@@ -82,6 +82,23 @@ class Prior(Entry, frozen=True, kw_only=True):
         return f"{self.who}, {self.date}, {self.where}" if self.who else f"none found on {self.date}"
 
 
+class Extent(Entry, frozen=True, kw_only=True):
+    """Which kernels have a fault, each in words.
+
+    since: ISAs and their first releases.
+    until: the release or the commit that ends it, or the newest one that was seen with it.
+    configured: what a kernel must be configured with.
+    spared: what does not have it, and why.
+    brought: the commit that brought it, where it is known.
+    """
+
+    since: Text
+    until: Text
+    configured: Text
+    spared: Text
+    brought: str = ""
+
+
 class Finding(Entry, frozen=True, kw_only=True):
     """Something that the runs show, in an author's words.
 
@@ -96,10 +113,11 @@ class Finding(Entry, frozen=True, kw_only=True):
     seen_in: some of RINGS.
     hypothetical: it is about what no kernel has.
     claims: whose verdict it is.
-    since: which ISAs and releases have it, for the front page.
     booted: guards on what booted kernels did, of the numbers of the studies that have it; then it was seen there, too.
     not_booted: why no boot decides it, where it is about what a call costs.
-    prior: who said it before, or what was searched; of what booted kernels were tried for, and of what has a letter.
+    section: of a fault of kernels, the section of the page on findings that is about it.
+    extent: of a fault, which kernels have it.
+    prior: of a fault, who said it before, or what was searched.
     known: the fault itself is in one of these, and v7.2 has it.
     letter: what could be sent to the list.
     withdrawn: why nothing should be, in sentences.
@@ -116,9 +134,10 @@ class Finding(Entry, frozen=True, kw_only=True):
     seen_in: Annotated[tuple[Literal["lab", "image", "machine", "booted", "published"], ...], Meta(min_length=1)]
     hypothetical: bool = False
     claims: tuple[str, ...] = ()
-    since: str = ""
     booted: tuple[Text, ...] = ()
     not_booted: str = ""
+    section: str = ""
+    extent: Extent | None = None
     prior: tuple[Prior, ...] = ()
     known: bool = False
     letter: str = ""
@@ -300,6 +319,8 @@ def filled(text: str, kind: str, known: Mapping[str, object]) -> str:
 def _prior(where: str, finding: Finding) -> None:
     if not finding.prior and (finding.letter or finding.figure == TRIED):
         raise TramplabError(f"{where}: say in `prior` who said it before, or what was searched, and when.")
+    if len({bool(finding.prior), bool(finding.extent), bool(finding.section)}) > 1:
+        raise TramplabError(f"{where}: a fault has `section`, `extent` and `prior`, and nothing else has one of them.")
     if any(bool(one.who) != bool(one.where) for one in finding.prior):
         raise TramplabError(f"{where}: what was said before has `who` and a `message` or an `address`; a search has neither.")
     if finding.known and not any(one.who for one in finding.prior):

@@ -6,8 +6,11 @@ import html
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
+
+from ...base.entries import mail_address
 from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
 from ..classes import FIGURE
@@ -95,11 +98,11 @@ def _wrapped(text: str, width: int, first: str = "", further: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
 
 
-def headlines_html(several: Mapping[str, Stated]) -> str:
-    """Findings by their section of *Findings*, as a list: what they say, which kernels have it, where it was seen, and a link."""
+def headlines_html(several: Iterable[Stated]) -> str:
+    """Faults as a list: what they say, which kernels have it, where it was seen, and a link to their section of *Findings*."""
     items = []
-    for section, s in several.items():
-        link = f'<a href="findings.html#{section}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
+    for s in several:
+        link = f'<a href="findings.html#{s.finding.section}" aria-label="how: {html.escape(s.finding.id)}">how</a>'
         items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
     return "\n".join([f'<div class="{FIGURE} tl-headlines"><ul>', *items, "</ul></div>"])
 
@@ -109,30 +112,47 @@ def headlines_text(several: Iterable[Stated]) -> str:
     return _bullets(f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})" for s in several)
 
 
-def prior_html(finding: Finding) -> str:
-    """Whether it is known, who said it before, and why there is no letter, where there is none."""
-    items = [f"<li>{html.escape(_told(one))}</li>" for one in finding.prior]
+def fault_html(finding: Finding) -> str:
+    """Which kernels have a fault, whether it is known, who said it before, and why there is no letter, where there is none."""
+    lines = [f"<dt>{head}</dt><dd>{html.escape(text)}</dd>" for head, text in _extent(finding)]
+    items = [f"<li>{_told(one, _linked(one))}</li>" for one in finding.prior]
     why = [f"<p>{html.escape(finding.withdrawn)}</p>"] if finding.withdrawn else []
-    return "\n".join([f"<p><strong>{_newness(finding)}</strong></p><ul>", *items, "</ul>", *why])
+    return "\n".join(
+        ['<dl class="tl-extent">', *lines, f"</dl><p><strong>{_newness(finding)}</strong></p><ul>", *items, "</ul>", *why]
+    )
 
 
-def prior_text(finding: Finding) -> str:
+def fault_text(finding: Finding) -> str:
     """The same for a terminal and for the page's text."""
+    lines = "".join(f"{_wrapped(f'{head}: {text}', INDENTED_WIDTH, '', '  ')}\n" for head, text in _extent(finding))
     why = f"\n{_wrapped(finding.withdrawn, INDENTED_WIDTH)}" if finding.withdrawn else ""
-    return f"{_newness(finding)}\n\n{_bullets(map(_told, finding.prior))}{why}"
+    return f"{lines}\n{_newness(finding)}\n\n{_bullets(_told(one, one.where) for one in finding.prior)}{why}"
+
+
+def _extent(finding: Finding) -> list[tuple[str, str]]:
+    extent = finding.extent
+    if extent is None:
+        return []
+    lines = [("Since", extent.since), ("Until", extent.until), ("Configured", extent.configured), ("Not on", extent.spared)]
+    return [*lines, *([("Brought by", extent.brought)] if extent.brought else [])]
+
+
+def _linked(one: Prior) -> str:
+    address = one.address or mail_address(one.message)
+    return f'<a href="{html.escape(address)}">{html.escape(one.where)}</a>'
 
 
 def _newness(finding: Finding) -> str:
     return f"Known, not fixed in {findings.latest()}." if finding.known else "Prior mails and reports"
 
 
-def _told(one: Prior) -> str:
-    return f"{one.who}, {one.date} ({one.where}): {one.said}" if one.who else f"Searched on {one.date}: {one.said}"
+def _told(one: Prior, where: str) -> str:
+    return f"{one.who}, {one.date} ({where}): {one.said}" if one.who else f"Searched on {one.date}: {one.said}"
 
 
 def _state(s: Stated) -> str:
     seen = " and ".join(SEEN[ring] for ring in s.finding.seen_in)
-    return f"{s.finding.since}; seen in {seen}." if s.finding.since else f"Seen in {seen}."
+    return f"Since {s.finding.extent.since}; seen in {seen}." if s.finding.extent else f"Seen in {seen}."
 
 
 def below(stated: Stated) -> tuple[str, str]:
@@ -145,7 +165,8 @@ def as_text(several: Sequence[Stated]) -> str:
     """Findings in lines of at most 72 columns."""
     parts = []
     for s in several:
-        paragraphs = (_joined(_problem(s), s.says), s.because, s.finding.limits)
+        extent = (f"{head}: {text}" for head, text in _extent(s.finding))
+        paragraphs = (_joined(_problem(s), s.says), s.because, s.finding.limits, *extent)
         filled = [_wrapped(paragraph, WIDTH, "  ", "  ") for paragraph in paragraphs]
         parts.append("\n".join([f"{s.finding.id} ({s.finding.figure})", *filled]) + "\n")
     return "\n".join(parts)
@@ -169,6 +190,8 @@ def _record(s: Stated) -> dict[str, object]:
         "seen_in": list(f.seen_in),
         "hypothetical": f.hypothetical,
         "claims": list(f.claims),
+        "extent": msgspec.to_builtins(f.extent),
+        "prior": msgspec.to_builtins(f.prior),
         "holds": list(f.guards),
         "problem": s.problem or None,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...isa import ISAS
 from ...publish.figures.chart import heat_map
 from ...publish.figures.chart.theme import NOTHING, RIGHT, WRONG
 from ...publish.figures.figure import Figure
+from ...publish.findings import findings
 from ...publish.phrases import isa_name, slug
 from ..memo import once
 
@@ -23,7 +24,18 @@ NAME = "found"
 TITLE = "Findings, tried on booted kernels"
 SEEN, NOT_SEEN, ABSENT = "seen", "not seen", "no such thing"
 MEANINGS = {SEEN: WRONG, NOT_SEEN: RIGHT, ABSENT: NOTHING}
-LETTERS = {SEEN: "x", NOT_SEEN: "-", ABSENT: ""}
+SIGNS = {SEEN: "\N{BLACK CIRCLE}", NOT_SEEN: "\N{WHITE CIRCLE}", ABSENT: ""}
+#: Faults as the figure calls them, in the order of the page.
+NAMES = {
+    "guard-lost-overflows": "lost guard",
+    "taken-for-user-mode": "user mode",
+    "nmissed-was-honest": "nmissed",
+    "list-not-ended": "list's end",
+    "graph-hides-callers": "hidden callers",
+    "segment-is-old-stack": "old segment",
+    "callee-hides-caller": "return window",
+    "entry-is-refused": "first byte",
+}
 _BODY = "sys_getpid"  # the end of the name of the function that calls what is probed
 #: Two fprobes, each with a handler at entry and return.
 _HANDLERS = 4
@@ -76,6 +88,11 @@ def _overflow(reading: list[Any]) -> _Read:
 
 def _user(reading: list[Any]) -> _Read:
     return _of(reading[1][1] > 0, f"{reading[1][1]} of {READ}")
+
+
+def _history(before: list[Any], after: list[Any]) -> _Read:
+    (_, first), (_, then) = before[1], after[2]
+    return _of(first != then, f"{first}, then {then} of {READ}")
 
 
 def _stack(reading: list[Any]) -> _Read:
@@ -139,21 +156,34 @@ def _entry(found: dict[str, Any]) -> _Read:
 
 
 _PAIRS = [f"nested-{a}-{b}" for a in SIZES for b in SIZES if a <= b]
-#: A finding in a line -> its name in numbers, and what decides it.
-_JUDGES: dict[str, tuple[str, _Judge]] = {
-    "ops loses its guard": ("guard", _tried("guard-lost", ("guarded", "plain-left", "none"), _guard)),
-    "callback recurses": ("recursion", _tried("guard-lost", ("calls-itself-after",), _overflow)),
-    "perf says user mode": ("user-mode", _tried("user-mode", ("fprobe-event",), _user)),
-    "BPF: no kernel stack": ("no-stack", _tried("user-mode", ("stack-kprobe-multi",), _stack)),
-    "fprobe silent in handler": ("inside", _tried("missed", ("inside-handler",), _inside)),
-    "fprobe silent, nested": ("nested", _tried("missed", _PAIRS, _nested)),
-    "another's handler runs": ("list", _tried("list-not-ended", ("on-both", "other-called"), _list)),
-    "old segment at return": ("segment", _tried("old-segment", ("stack-00", "stack-ff"), _segment, "x86_64")),
-    "which cuts a stack trace": ("cut", _tried("old-segment", ("trace-00", "trace-ff"), _cut, "x86_64")),
-    "trace hides a caller": ("graph", _tried("graph-stack", ("traced",), _hidden)),
-    "a sleeper's trace, too": ("asleep", _tried("graph-stack", ("asleep",), _hidden)),
-    "hidden at the return": ("window", _tried("return-window", ("return",), _window)),
-    "kprobe at entry refused": ("entry", _entry),
+#: What is read, in a line -> its name in numbers, the fault that it is of, and what decides it.
+_JUDGES: dict[str, tuple[str, str, _Judge]] = {
+    "ops loses its guard": ("guard", "guard-lost-overflows", _tried("guard-lost", ("guarded", "plain-left", "none"), _guard)),
+    "callback recurses": ("recursion", "guard-lost-overflows", _tried("guard-lost", ("calls-itself-after",), _overflow)),
+    "perf says user mode": ("user-mode", "taken-for-user-mode", _tried("user-mode", ("fprobe-event",), _user)),
+    "perf's mode by history": (
+        "history",
+        "taken-for-user-mode",
+        _tried("user-mode", ("fprobe-event", "fprobe-event-after"), _history),
+    ),
+    "BPF: no kernel stack": ("no-stack", "taken-for-user-mode", _tried("user-mode", ("stack-kprobe-multi",), _stack)),
+    "fprobe silent in handler": ("inside", "nmissed-was-honest", _tried("missed", ("inside-handler",), _inside)),
+    "fprobe silent, nested": ("nested", "nmissed-was-honest", _tried("missed", _PAIRS, _nested)),
+    "another's handler runs": ("list", "list-not-ended", _tried("list-not-ended", ("on-both", "other-called"), _list)),
+    "old segment at return": (
+        "segment",
+        "segment-is-old-stack",
+        _tried("old-segment", ("stack-00", "stack-ff"), _segment, "x86_64"),
+    ),
+    "which cuts a stack trace": (
+        "cut",
+        "segment-is-old-stack",
+        _tried("old-segment", ("trace-00", "trace-ff"), _cut, "x86_64"),
+    ),
+    "trace hides a caller": ("graph", "graph-hides-callers", _tried("graph-stack", ("traced",), _hidden)),
+    "a sleeper's trace, too": ("asleep", "graph-hides-callers", _tried("graph-stack", ("asleep",), _hidden)),
+    "hidden at the return": ("window", "callee-hides-caller", _tried("return-window", ("return",), _window)),
+    "kprobe at entry refused": ("entry", "entry-is-refused", _entry),
 }
 
 
@@ -161,7 +191,7 @@ _JUDGES: dict[str, tuple[str, _Judge]] = {
 def rows() -> pd.DataFrame:
     """One row per finding and plain kernel. Columns: finding, isa, release, version, verdict (SEEN, NOT_SEEN, ABSENT), read."""
     records = []
-    for finding, (_, judge) in _JUDGES.items():
+    for finding, (_, _, judge) in _JUDGES.items():
         for found in saved.every():
             kernel, said = found["kernel"], judge(found)
             head = {"finding": finding, "isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
@@ -179,6 +209,18 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out[["finding", "kernel", "seen", "read"]].reset_index(drop=True)
 
 
+def _of_several(verdicts: Iterable[str]) -> str:
+    return min(verdicts, key=list(MEANINGS).index)
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per fault of NAMES and kernel: seen where one of its readings shows it, and the section that the cell leads to."""
+    out = frame.assign(id=frame["finding"].map(lambda one: _JUDGES[one][1]))
+    out = out.groupby(["id", "isa", "release"], sort=False)["verdict"].agg(_of_several).reset_index()
+    out = out.sort_values("id", key=lambda ids: ids.map(list(NAMES).index), kind="stable")
+    return out.assign(finding=out["id"].map(NAMES), section=out["id"].map(lambda one: findings.get(one).section))
+
+
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
     return table(frame)
@@ -186,7 +228,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and readings as numbers: what a guarded ops adds,
-    and adds later; of ten calls those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones."""
+    and adds later; what an ops with the RCU flag adds, and adds later, and so the graph tracer; of ten calls those that an event
+    counts after another one, those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
         name = slug(f"{row.isa} {row.release} {_JUDGES[row.finding][0]}")
@@ -201,18 +244,26 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             out[f"{kernel}-{label}"] = len(saved.readings(found, "old-segment", label))
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
             out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
+        none = saved.readings(found, "second-leaves", "none")[0]
+        for label in ("rcu", "rcu-left", "tracer-left", "graph", "graph-both", "graph-left"):
+            of = saved.readings(found, "second-leaves", label)
+            out[f"{kernel}-{label}-adds"] = _refused(of) or round(of[0] - none)
+        after = saved.readings(found, "user-mode", "fprobe-event-after")
+        out[f"{kernel}-user-mode-after"] = _refused(after) or after[2][1]
     out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
     return out | {f"seen-{_JUDGES[finding][0]}": int(n) for finding, n in kernels.items()}
 
 
+_CHART = heat_map("verdict", "finding", "release", meanings=MEANINGS, letters=SIGNS, signs=True, link="section")
 FIGURES = (
     Figure(
         "fig-found",
         "Do the findings hold on booted kernels?",
-        chart=heat_map("verdict", rows="finding", columns="release", meanings=MEANINGS, letters=LETTERS),
+        chart=lambda frame: _CHART(drawn(frame)),
         table=table,
-        alt="A panel per ISA, a line per finding, a column per release of Debian's kernels: seen, not seen, or not there.",
+        alt="A panel per ISA, a line per finding, a column per release of Debian's kernels: a full circle where it was seen, an "
+        "empty one where not, and nothing where there is no such thing.",
         limits="Read on Debian's kernels, booted under QEMU on one CPU without mitigations and without KASLR.",
         source="booted",
         kind="tried",
