@@ -145,6 +145,13 @@ def list_not_ended() -> tuple[dict[str, Any], ...]:
     return _of_one_trial("booted/list-not-ended.json", "list-not-ended")
 
 
+@functools.cache
+def segment_fix() -> tuple[dict[str, Any], ...]:
+    """Kernels of one source and configuration for x86-64, built without a code segment at the return and with one, each with what
+    `tramplab boot IMAGE --trial old-segment` read there; raises TramplabError where the file says something else than it may."""
+    return _of_one_trial("booted/segment-fix.json", "old-segment")
+
+
 def _of_one_trial(name: str, trial: str) -> tuple[dict[str, Any], ...]:
     found = documents.read(name)
     checked(name, found, _BuiltFile)

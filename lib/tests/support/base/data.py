@@ -33,6 +33,7 @@ _READERS = {
     "kernel-probes.json": probes_saved.read,
     "booted/guard-fix.json": booted.guard_fix.__wrapped__,
     "booted/list-not-ended.json": booted.list_not_ended.__wrapped__,
+    "booted/segment-fix.json": booted.segment_fix.__wrapped__,
     "bpf-trampolines.json": lambda: jit_saved.read(),
     "kernel-races.json": races_saved.read,
     "kernels/packages.yml": listed.packages.__wrapped__,

@@ -229,7 +229,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and readings as numbers: what a guarded ops adds,
     and adds later; what an ops with the RCU flag adds, and adds later, and so the graph tracer; of ten calls those that an event
-    counts after another one, those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones."""
+    counts after another one, those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones, and the
+    same of kernels with a fix and without."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
         name = slug(f"{row.isa} {row.release} {_JUDGES[row.finding][0]}")
@@ -250,6 +251,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             out[f"{kernel}-{label}-adds"] = _refused(of) or round(of[0] - none)
         after = saved.readings(found, "user-mode", "fprobe-event-after")
         out[f"{kernel}-user-mode-after"] = _refused(after) or after[2][1]
+    for found in saved.segment_fix():
+        built = "fixed" if found["fixed"] else "as-is"
+        for label in ("stack-00", "stack-ff"):
+            out[f"{built}-{label}"] = saved.readings(found, "old-segment", label)[0][2]
+        for label in ("trace-00", "trace-ff"):
+            out[f"{built}-{label}"] = len(saved.readings(found, "old-segment", label))
     out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
     return out | {f"seen-{_JUDGES[finding][0]}": int(n) for finding, n in kernels.items()}
