@@ -144,7 +144,8 @@ def test_how_a_kretprobe_comes_in_follows_from_the_site(isa):
 
 def test_what_was_broken_is_said_of_the_releases_that_were():
     """By the histories of the commits; what no ISA has an entry of is refused with near matches."""
-    when = {(isa, use): [f.when for f in releases.faults(isa, use)] for isa in ISAS for use in TABLE["broken"][isa]}
+    uses = {isa: (*TABLE["broken"][isa], *TABLE["broken"]["common"]) for isa in ISAS}
+    when = {(isa, use): [f.when for f in releases.faults(isa, use)] for isa in ISAS for use in uses[isa]}
     assert when == {
         ("x86_64", "direct_beside_ops"): ["v6.4 to v6.7"],
         ("x86_64", "live_patch_then_fexit"): ["v6.7 to v6.17"],

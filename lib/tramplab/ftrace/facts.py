@@ -94,6 +94,18 @@ _Broken = Literal[
 ]
 
 
+_Faults = dict[_Broken, Annotated[tuple[Fault, ...], Meta(min_length=1)]]
+
+
+class _OfKernels(OfIsas[_Faults], frozen=True):
+    """What did not work on each ISA; common: on all of them."""
+
+    common: _Faults
+
+    def __getitem__(self, isa: str) -> _Faults:
+        return {**super().__getitem__(isa), **self.common}
+
+
 class Reach(Entry, frozen=True):
     """How code is reached that is made at run time."""
 
@@ -124,7 +136,7 @@ class Table(Entry, frozen=True):
     riscv64: dict[str, Intervals]
     reach: OfIsas[Reach]
     registers: OfIsas[Registers]
-    broken: OfIsas[dict[_Broken, Annotated[tuple[Fault, ...], Meta(min_length=1)]]]
+    broken: _OfKernels
 
     def features(self, section: str) -> dict[str, tuple[Interval, ...]]:
         """Those of an ISA, or the common ones."""
