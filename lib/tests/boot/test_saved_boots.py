@@ -13,6 +13,7 @@ from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.counted import expected
 from tramplab.boot.probes import PROBES
+from tramplab.boot.trials import TRIALS
 from tramplab.cli import main
 from tramplab.publish.findings import findings, rendered
 from tramplab.studies import stated
@@ -176,6 +177,26 @@ def test_the_figure_has_a_row_for_each_fault_that_leads_to_its_section():
     assert one["v7.2"] == found.SEEN and one["v6.12"] == found.NOT_SEEN and one["v6.1"] == found.ABSENT
     only = cut.assign(verdict=cut["verdict"].where(cut["finding"] != "old segment at return", found.NOT_SEEN))
     assert set(found.drawn(only[only["release"] == "v7.2"])["verdict"]) == {found.SEEN}
+
+
+@pytest.mark.parametrize("one", EVERY, ids=IDS)
+def test_a_graph_tracer_costs_again_what_it_did_when_a_second_one_has_left(one):
+    """As the page on findings says; the second one was there, where the kernel has room for two."""
+    alone, both, left = (saved.readings(one, "second-leaves", f"graph{name}")[0] for name in ("", "-both", "-left"))
+    assert abs(left - alone) < 5
+    assert both > 1.3 * alone if isinstance(both, float | int) else one["kernel"]["release"] == "v6.1"
+
+
+def test_one_trial_is_made_again_and_the_rest_stays(monkeypatch):
+    package = next(one for one in plain() if one.name == EVERY[0]["kernel"]["name"])
+    monkeypatch.setattr(saved, "content", lambda _: b"")
+    monkeypatch.setattr(saved, "machine_of", lambda image: None)
+    monkeypatch.setattr(saved.run, "tried", lambda machine, how, trial: [("none", 1), ("none", 2)])
+    made = saved.with_trial(package, TRIALS["missed"])
+    assert [row for row in made["trials"] if row["trial"] == "missed"] == [{"trial": "missed", "label": "none", "read": [1, 2]}]
+    others = [row for row in EVERY[0]["trials"] if row["trial"] != "missed"]
+    assert [row for row in made["trials"] if row["trial"] != "missed"] == others and made["probes"] == EVERY[0]["probes"]
+    assert list(dict.fromkeys(row["trial"] for row in made["trials"])) == list(TRIALS)
 
 
 def test_letters_fit_a_mail():

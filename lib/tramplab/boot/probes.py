@@ -101,7 +101,7 @@ def _kretprobe(index: int = 0) -> Part:
     return _module(f"r {index:x} {{entry}}", f"R {index:x}", ("kretprobe_handler",))
 
 
-def _traced(tracer: str, each: int, folder: str = TRACING) -> Part:
+def traced(tracer: str, each: int, folder: str = TRACING) -> Part:
     """A tracer in a folder of tracefs."""
     on = (f"write {folder}/set_ftrace_filter {{name}}", f"write {folder}/current_tracer {tracer}")
     return Part(on, (f"write {folder}/current_tracer nop", f"write {folder}/set_ftrace_filter !{{name}}"), folder, each)
@@ -109,13 +109,13 @@ def _traced(tracer: str, each: int, folder: str = TRACING) -> Part:
 
 def _instance(name: str) -> Part:
     folder = f"{TRACING}/instances/{name}"
-    of = _traced("function", 1, folder)
+    of = traced("function", 1, folder)
     return Part((f"mkdir {folder}", *of.on), (*of.off, f"rmdir {folder}"), folder)
 
 
 def _thresholded() -> Part:
     """The graph tracer with a threshold that no call reaches."""
-    of = _traced("function_graph", 0)
+    of = traced("function_graph", 0)
     return Part((f"write {TRACING}/tracing_thresh 1000000", *of.on), (*of.off, f"write {TRACING}/tracing_thresh 0"), TRACING, 0)
 
 
@@ -219,13 +219,13 @@ def _probes() -> list[Probe]:
         "kprobe-bpf": ("a BPF program on perf's kprobe", _perf(False)),
         "kretprobe": ("a module's kretprobe", _kretprobe()),
         "kretprobe-bpf": ("a BPF program on perf's kretprobe", _perf(True)),
-        "function": ("the function tracer", _traced("function", 1)),
+        "function": ("the function tracer", traced("function", 1)),
         "instance": ("the function tracer of an instance", _instance("tramplab")),
         "trigger": ("a traceon trigger of set_ftrace_filter", _TRIGGER),
         "stack": ("the stack tracer", _STACK),
         "profile": ("the function profiler", _PROFILE),
         "perf-function": ("perf's event ftrace:function", PERF_FUNCTION),
-        "graph": ("the function graph tracer", _traced("function_graph", 2)),
+        "graph": ("the function graph tracer", traced("function_graph", 2)),
         "graph-threshold": ("the same with a threshold that no call reaches", _thresholded()),
         "kprobe-event": ("a kprobe event of tracefs", event("p {name}")),
         "kprobe-event-inside": ("a kprobe event behind the patch site", _event_inside()),
@@ -248,8 +248,8 @@ def _probes() -> list[Probe]:
     }
     probes += [_repeated(name, says, parts, of) for name, (says, parts) in several.items() for of in (2, 10)]
     mixed = {
-        "function+instance": (_traced("function", 1), _instance("tramplab")),
-        "ops+function": (_ops(), _traced("function", 1)),
+        "function+instance": (traced("function", 1), _instance("tramplab")),
+        "ops+function": (_ops(), traced("function", 1)),
         "ops+10-elsewhere": (_ops(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
         "ops:2+10-elsewhere": (_ops(), _ops(11), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
         "direct+ops": (_ops(1), _direct()),
@@ -258,10 +258,10 @@ def _probes() -> list[Probe]:
         "bpf-fexit+ops": (_ops(), _bpf("fexit")),
         "bpf-fentry+kprobe": (_kprobe(), _bpf("fentry")),
         "fprobe+ops": (_ops(), _fprobe()),
-        "fprobe-exit+graph": (_traced("function_graph", 2), _fprobe(flags=RETURN)),
+        "fprobe-exit+graph": (traced("function_graph", 2), _fprobe(flags=RETURN)),
         "kprobe+ops": (_ops(), _kprobe()),
         "kretprobe+fprobe-exit": (_kretprobe(), _fprobe(flags=RETURN)),
-        "kretprobe+graph": (_traced("function_graph", 2), _kretprobe()),
+        "kretprobe+graph": (traced("function_graph", 2), _kretprobe()),
         "kprobe-multi+ops": (_ops(), multi(False)),
     }
     return [*probes, *(Probe(name, name.replace("+", " and "), parts) for name, parts in mixed.items())]

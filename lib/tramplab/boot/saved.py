@@ -4,7 +4,8 @@ studies and tests. `python -m tramplab.boot` makes them again."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -173,11 +174,7 @@ def readings(found: dict[str, Any], trial: str, label: str) -> list[Any]:
 def make(package: Package) -> dict[str, Any]:
     """Boot an image that has been fetched, twice for all probes, the second time in the reverse order, and once for each trial;
     raises TramplabError if it has not, and where the orders differ in more than counts."""
-    with temporary("tramplab-booted-") as folder:
-        image = folder / Path(package.path).name
-        image.write_bytes(content(package))
-        machine = machine_of(image)
-        how = run.How(image)
+    with _fetched(package) as (machine, how):
         measured, turned = (_measured(machine, how, probes) for probes in (list(PROBES.values()), list(PROBES.values())[::-1]))
         rows = _both(package.name, measured.pop("probes"), turned.pop("probes")[::-1])
         if any(measured[name] != turned[name] for name in turned):
@@ -193,12 +190,19 @@ def with_trial(package: Package, trial: Trial) -> dict[str, Any]:
     """The saved result of an image, with what a trial reads when the image is booted for it alone; what the file has else is as it
     is. Raises TramplabError as make() does."""
     found: dict[str, Any] = documents.read(f"booted/{package.name}.json")
+    with _fetched(package) as (machine, how):
+        read = _labelled(trial.name, run.tried(machine, how, trial))
+    others = [row for row in found["trials"] if row["trial"] != trial.name]
+    return found | {"trials": sorted(others + read, key=lambda row: list(TRIALS).index(row["trial"]))}
+
+
+@contextmanager
+def _fetched(package: Package) -> Iterator[tuple[RealMachine, run.How]]:
+    """A fetched image's machine, and how it is booted."""
     with temporary("tramplab-booted-") as folder:
         image = folder / Path(package.path).name
         image.write_bytes(content(package))
-        read = _labelled(trial.name, run.tried(machine_of(image), run.How(image), trial))
-    others = [row for row in found["trials"] if row["trial"] != trial.name]
-    return found | {"trials": sorted(others + read, key=lambda row: list(TRIALS).index(row["trial"]))}
+        yield machine_of(image), run.How(image)
 
 
 def _measured(machine: RealMachine, how: run.How, probes: Sequence[Probe]) -> dict[str, Any]:

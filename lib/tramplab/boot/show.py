@@ -13,7 +13,7 @@ from .plan import BLOCKS, CALLS
 
 _NAME = 26
 _COLUMNS = ("probe", "added", "handlers", "alike", "left", "refused", "step", "absent")
-_MODULE, _HITS = ("handlers called", "missed as nmissed has it", "odd returns"), ("programs", "event")
+_MODULE, _HITS = ("handlers called", "missed as nmissed has it", "wrong segment or function"), ("programs", "event")
 
 
 def text(booted: Booted) -> str:

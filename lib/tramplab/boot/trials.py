@@ -16,7 +16,7 @@ from ..base.arguments import of_name
 from ..ftrace.ops import FL_RCU, FL_RECURSION
 from ..vmlinux.run.machine import RealMachine
 from . import plan
-from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi
+from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi, traced
 
 SAY = "say say "
 _COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
@@ -103,20 +103,25 @@ _GUARD = Trial(
 )
 
 
+def _on_leaf(steps: Sequence[str]) -> list[str]:
+    """Steps of a probe, for the function that getpid() calls."""
+    return [step.replace("{name}", _LEAF) for step in steps]
+
+
 def _perf_of(definition: str) -> Iterator[str]:
     """An event of tracefs, and how many of ten calls perf counts as the kernel's and as the user's."""
     part = event(definition)
-    yield from (step.replace("{name}", _LEAF) for step in part.on)
+    yield from _on_leaf(part.on)
     for flags in (_EXCLUDE_USER, _EXCLUDE_KERNEL):
         yield f"perf {PERF_TRACEPOINT} {TRACING}/events/tramplab/event0/id - 0 {flags:x}"
         yield from ("enable", f"calls {plan.READ:x}", "hits", "close")
-    yield from (step.replace("{name}", _LEAF) for step in part.off)
+    yield from _on_leaf(part.off)
 
 
 def _stack_of(at_return: bool) -> Iterator[str]:
     """How many bytes of kernel stack a BPF program gets."""
     part = multi(at_return, _STACK)
-    yield from (step.replace("{name}", _LEAF) for step in part.on)
+    yield from _on_leaf(part.on)
     yield from ("calls 1", "hits", *part.off)
 
 
@@ -277,12 +282,7 @@ def _left_by(label: str, flags: int, *second: str) -> Iterator[str]:
 
 
 _PLAIN_GONE = (_ops("o", 1, "leaf"), _do("O 1"))
-_TRACER_GONE = (
-    f"write {TRACING}/set_ftrace_filter {_LEAF}",
-    f"write {TRACING}/current_tracer function",
-    f"write {TRACING}/current_tracer nop",
-    f"write {TRACING}/set_ftrace_filter !{_LEAF}",
-)
+_FUNCTION, _GRAPH, _SECOND = traced("function", 1), traced("function_graph", 2), traced("function_graph", 2, _INSTANCE)
 _LEAVES = Trial(
     "second-leaves",
     "what stays when a second user has come and gone: an ops with the RCU flag, a guarded one, the graph tracer's cost",
@@ -292,15 +292,13 @@ _LEAVES = Trial(
         _COUNT,
         *_left_by("rcu", FL_RCU),
         *_left_by("rcu-left", FL_RCU, *_PLAIN_GONE),
-        *_left_by("tracer-left", FL_RECURSION, *_TRACER_GONE),
-        f"write {TRACING}/set_ftrace_filter {_LEAF}",
-        f"write {TRACING}/current_tracer function_graph",
+        *_left_by("tracer-left", FL_RECURSION, *_on_leaf(_FUNCTION.on + _FUNCTION.off)),
+        *_on_leaf(_GRAPH.on),
         "say say graph",
         _COUNT,
         "say say graph-both",
         f"mkdir {_INSTANCE}",
-        f"write {_INSTANCE}/set_ftrace_filter {_LEAF}",
-        f"write {_INSTANCE}/current_tracer function_graph",
+        *_on_leaf(_SECOND.on),
         _COUNT,
         "say say graph-left",
         f"write {_INSTANCE}/current_tracer nop",

@@ -238,11 +238,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for found in saved.every():
         kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
         none = saved.readings(found, "guard-lost", "none")[0]
-        for label in ("stack-00", "stack-ff"):
-            of = saved.readings(found, "old-segment", label)
-            out[f"{kernel}-{label}"] = _refused(of) or of[0][2]
-        for label in ("trace-00", "trace-ff", "trace-untouched"):
-            out[f"{kernel}-{label}"] = len(saved.readings(found, "old-segment", label))
+        out |= _segments(kernel, found)
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
             out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
         none = saved.readings(found, "second-leaves", "none")[0]
@@ -252,14 +248,18 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         after = saved.readings(found, "user-mode", "fprobe-event-after")
         out[f"{kernel}-user-mode-after"] = _refused(after) or after[2][1]
     for found in saved.segment_fix():
-        built = "fixed" if found["fixed"] else "as-is"
-        for label in ("stack-00", "stack-ff"):
-            out[f"{built}-{label}"] = saved.readings(found, "old-segment", label)[0][2]
-        for label in ("trace-00", "trace-ff"):
-            out[f"{built}-{label}"] = len(saved.readings(found, "old-segment", label))
+        out |= _segments("fixed" if found["fixed"] else "as-is", found)
     out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
     kernels = frame.groupby("finding", sort=False)["verdict"].agg(lambda verdicts: int((verdicts == SEEN).sum()))
     return out | {f"seen-{_JUDGES[finding][0]}": int(n) for finding, n in kernels.items()}
+
+
+def _segments(kernel: str, found: dict[str, Any]) -> dict[str, object]:
+    """Returns whose code segment is not 0, and lines of a stack trace, by what the stack held."""
+    stacks = {label: saved.readings(found, "old-segment", label) for label in ("stack-00", "stack-ff")}
+    traces = ("trace-00", "trace-ff", "trace-untouched")
+    out: dict[str, object] = {f"{kernel}-{label}": _refused(of) or of[0][2] for label, of in stacks.items()}
+    return out | {f"{kernel}-{label}": len(saved.readings(found, "old-segment", label)) for label in traces}
 
 
 _CHART = heat_map("verdict", "finding", "release", meanings=MEANINGS, letters=SIGNS, signs=True, link="section")
