@@ -17,6 +17,7 @@ from tramplab.estimate import cores, judged
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.editions import read_edition
 from tramplab.publish.figures import files
+from tramplab.publish.figures.show import MOST_IN_TWIN
 from tramplab.publish.findings import findings
 from tramplab.studies import stated
 
@@ -296,13 +297,15 @@ def test_a_page_says_a_finding_once(site):
 
 
 def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):
+    """What is long with its first lines and the name of the file that has the others."""
     figures = sorted((site / "book" / "_gen").glob("fig-*.txt"))
     text = "".join((site / f"{page}.txt").read_text("utf-8") for page in PAGES)
     lines = {line.strip() for line in text.splitlines()}
     assert figures
     for figure in figures:
-        missing = [line for line in figure.read_text("utf-8").splitlines() if line.strip() not in lines]
-        assert missing == [], figure.name
+        whole = figure.read_text("utf-8").splitlines()
+        missing = [line for line in whole if line.strip() not in lines]
+        assert not missing or (len(whole) > MOST_IN_TWIN and f"more lines: _gen/{figure.name} of the book." in text), figure.name
         assert f", {figure.stem}: " in text
 
 

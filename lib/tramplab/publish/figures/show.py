@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 
 #: Lines of a table that stands open where nothing else shows the rows; of a longer one the first part is open.
 LONGEST = 30
+#: Lines of a table, of runs or of steps that stand whole in a page's text twin; of longer ones it has the first LONGEST lines.
+MOST_IN_TWIN = 60
 GLOSSARY = f"{Path(cite.PAGE_OF_TERMS).stem}.html"  # beside every page: what the names of hooks mean
 
 
 class Shown:
-    """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal the table.
+    """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal and the text twin the table.
 
-    citation: the block for a review mail.
+    citation: the block for a review mail. brief: the text without what is long, "" where nothing is.
     """
 
-    def __init__(self, html_text: str, text: str, citation: str):
-        self.html, self.text, self.citation = html_text, text, citation
+    def __init__(self, html_text: str, text: str, citation: str, brief: str = ""):
+        self.html, self.text, self.citation, self.brief = html_text, text, citation, brief or text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
+        return {"text/html": self.html, "text/plain": self.brief}
 
     def __repr__(self) -> str:
         return self.text
@@ -74,14 +76,15 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     title = titled(study, figure, rows)
-    text = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}{table}"
     bodies = [pane.body for pane in panes if pane.body]
-    for part in filter(None, (*bodies, behind)):
-        text += f"\n{part.text.rstrip()}\n" if part.text else ""
+    long = [table, *(f"{part.text.rstrip()}\n" for part in (*bodies, behind) if part and part.text)]
+    head = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}"
+    text, brief = (head + "\n".join(parts) for parts in (long, [_brief(part, figure_id) for part in long]))
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
     found = [rendered.below(one) for one in several if one.finding not in above]
-    text += "".join(f"\n{paragraph}" for _, paragraph in found)
+    below_it = "".join(f"\n{paragraph}" for _, paragraph in found)
+    text, brief = text + below_it, brief + below_it
     citation = block(study, figure, frame, several=several, title=title)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(title)}</p>']
     if answer:
@@ -102,7 +105,15 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         cite.box(citation, figure_id),
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
     ]
-    return Shown("\n".join(parts), text, citation)
+    return Shown("\n".join(parts), text, citation, brief)
+
+
+def _brief(part: str, figure_id: str) -> str:
+    """The first lines of a part that is too long for a text twin, and where it is whole."""
+    lines = part.splitlines()
+    if len(lines) <= MOST_IN_TWIN:
+        return part
+    return "\n".join([*lines[:LONGEST], "", f"{len(lines) - LONGEST} more lines: _gen/{figure_id}.txt of the book.", ""])
 
 
 @dataclass(frozen=True)
