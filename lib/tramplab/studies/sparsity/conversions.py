@@ -7,10 +7,9 @@ import pandas as pd
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.phrases import HYPOTHETICAL, isa_name, marked, on_each
+from ...publish.phrases import isa_name, marked
 from ...sparsity.ways.ways import COPY, IN_PLACE, STACK
 from ...sparsity.ways.ways_convert import CHAIN, CONVERSIONS, convert
 from ..memo import once
@@ -75,65 +74,33 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes) and
-    "-chain-copies"; and "conversions", how many there are on each ISA."""
+    "-chain-copies"; what it adds to a link, "arm64-chain-added", and the fill that it is held against, "arm64-fill-added", as GCC
+    compiles it "riscv64-fill-called-added"; and "conversions", how many there are on each ISA."""
     values: dict[str, object] = {"conversions": frame["conversion"].nunique()}
     for isa, part in frame[frame["chain"]].groupby("isa", sort=False):
         values[f"{isa}-chain-total"] = int(part["instructions"].sum())
         values |= {f"{isa}-chain-written": int(part["written"].sum()), f"{isa}-chain-copies": len(part)}
+    for r in cases(frame, kprobe_multi.rows()).itertuples():
+        values |= {f"{r.isa}-chain-added": int(r.added), f"{r.isa}-fill-added": int(r.fill)}
+        values[f"{r.isa}-fill-called-added"] = int(r.called)
     return values
 
 
-def written(frame: pd.DataFrame) -> dict[str, object]:
-    """ISA -> bytes that the chain to perf writes."""
-    return {str(isa): int(part["written"].sum()) for isa, part in frame[frame["chain"]].groupby("isa", sort=False)}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How much is copied, and how often the same."""
-    instructions = {str(isa): int(part["instructions"].sum()) for isa, part in frame[frame["chain"]].groupby("isa", sort=False)}
-    first = {str(r.isa): r.written for r in frame[frame["conversion"] == CHAIN[0]].itertuples()}
-    return (
-        f"On its way to perf a call is copied {len(CHAIN)} times in {on_each(instructions, 'instructions')}, which write "
-        f"{on_each(written(frame), 'bytes')}: the first copy alone, which has all there is, {on_each(first)}. "
-        f"For {len(CHAIN)} structures there are {frame['conversion'].nunique()} conversions on each ISA. {HYPOTHETICAL}"
-    )
-
-
 def cases(frame: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA: columns isa, added (instructions of the chain in a link), share (percent), fill (instructions of the fill that
-    a program and perf are served by, on the stack or in place, and inlined as the chain is), written (bytes), truth (does the chain
-    take more than the fill?)."""
+    """A row per ISA: columns isa, added (instructions of the chain in a link), fill (instructions of the fill that a program and
+    perf are served by, on the stack or in place, and inlined as the chain is), called (the same as GCC compiles it)."""
     entry = shares[shares["probe"] == kprobe_multi.ENTRY]
     inlined = kprobe_multi.inlined()
     records = []
-    for isa, bytes_of in written(frame).items():
+    for isa in dict.fromkeys(frame["isa"]):
         part = entry[entry["isa"] == isa]
         end = part[part["way"] == "chain"].iloc[0]
         fills = part[(part["kind"] == COPY) & part["place"].isin((STACK, IN_PLACE)) & part["way"].str.startswith("kernel")]
         copies = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
-        fill = int(copies["inline"].min() if len(copies) else fills["instructions"].min())
-        row = {"isa": isa, "added": end["instructions"], "share": end["share"], "fill": fill, "written": bytes_of}
-        records.append({**row, "truth": end["instructions"] > fill})
+        called = int(fills["instructions"].min())
+        fill = int(copies["inline"].min()) if len(copies) else called
+        records.append({"isa": isa, "added": end["instructions"], "fill": fill, "called": called})
     return pd.DataFrame(records)
-
-
-@judges("p5")
-def converting_is_slow(frame: pd.DataFrame | None = None, shares: pd.DataFrame | None = None) -> Verdict:
-    """Where handing light structures on up to perf takes more than one fill that serves the same. How tedious it is has no number
-    here but that of the conversions."""
-    frame = rows() if frame is None else frame
-    found = cases(frame, kprobe_multi.rows() if shares is None else shares)
-    kind, on = across(found, BY_ISA)
-    of = {r.isa: f"{r.added} ({r.share:.0f} %, one fill {r.fill})" for r in found.itertuples()}
-    because = (
-        "What handing registers on from the entry to fprobe, BPF and perf takes in instructions, and as a share of what a link "
-        f"then adds, is {on_each(of)}; "
-        f"{on_each(dict(zip(found['isa'], found['written'], strict=True)), 'bytes')} are written. "
-        f"Structures and conversions ({frame['conversion'].nunique()} on each ISA) are hypothetical; calls between subsystems are "
-        f"not counted, and every copy is inlined. The thread gave no number, and asked whether there are many copies."
-    )
-    values: dict[str, int | float | str] = {f"{r.isa}, instructions": int(r.added) for r in found.itertuples()}
-    return Verdict(kind, because, values, on)
 
 
 FIGURES = (
@@ -144,7 +111,6 @@ FIGURES = (
             told(frame[frame["chain"]]).assign(way="to perf", isa=[isa_name(i) for i in frame.loc[frame["chain"], "isa"]])
         ),
         table=table,
-        answer=answer,
         alt="A bar per ISA: the instructions of the conversions that a call goes through on its way from the entry to perf. The "
         "table has loads, stores and bytes of each.",
         limits=f"Emulated counts of copies alone, without the calls around them; the first and the last structure are {LATEST}'s.",

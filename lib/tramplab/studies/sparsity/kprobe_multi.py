@@ -7,13 +7,11 @@ import pandas as pd
 from ...ftrace.releases import NEWEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.claims import UNDECIDABLE
-from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...publish.phrases import slug
 from ...sparsity.ways import ways_priced
-from ...sparsity.ways.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
+from ...sparsity.ways.ways import CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
 from ..memo import once
 from ..shared.hypothetical import named
 from .ways import SAVING
@@ -65,7 +63,7 @@ def rows() -> pd.DataFrame:
 @once
 def inlined() -> pd.DataFrame:
     """What FILLS add to a link at the entry where a compiler inlines their copy: one row per ISA on which GCC leaves it as a call
-    of memcpy(), and way. Columns: isa, way, place, call, inline (instructions)."""
+    of memcpy(), and way. Columns: isa, way, place, call, inline (instructions), share (of what the link then adds, in percent)."""
     records = []
     for isa in ISAS:
         usual = Kernel(isa)
@@ -76,20 +74,10 @@ def inlined() -> pd.DataFrame:
             if way.fill in FILLS:
                 runs = {how: (ways_priced.call(k, way.link), ways_priced.call(k, READ)) for how, k in kernels.items()}
                 added = {how: ways_priced.price(*pair).instructions for how, pair in runs.items()}
-                records.append({"isa": isa, "way": way.name, "place": way.place, **added})
+                whole = ways_priced.price(runs["inline"][0], ways_priced.call(kernels["inline"])).instructions
+                share = round(100 * added["inline"] / whole, 1)
+                records.append({"isa": isa, "way": way.name, "place": way.place, **added, "share": share})
     return pd.DataFrame(records)
-
-
-def compiled() -> str:
-    """What of a fill a compiler decides."""
-    merged = inlined().set_index(["isa", "way"])
-    parts = [
-        f"on {isa_name(isa)} {r['call']} instructions as GCC compiles it, with a call of memcpy(), and {r['inline']} inlined, "
-        "as by clang"
-        for (isa, way), r in merged.iterrows()
-        if way == f"plain, {CPU}"
-    ]
-    return f"As it was merged, the copy is {listed(parts)}."
 
 
 # -- what is shown
@@ -129,59 +117,20 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
-    "-both-share" in percent; what was merged, at the entry, "arm64-merged-percent"; "riscv64-plain-per-cpu-inline" (instructions,
-    see inlined())."""
+    "-both-share" in percent; what was merged, at the entry, "arm64-merged-percent", and what was proposed, on the stack,
+    "arm64-proposed-percent"; "riscv64-plain-per-cpu-inline" (instructions, see inlined()) and "riscv64-merged-inline-percent"."""
     values: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
+    values |= {f"{r.isa}-merged-inline-percent": round(r.share) for r in inlined().itertuples() if r.way in MERGED}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         values[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
             values[f"{r.isa}-link-added"] = r.link
+            if r.way == f"plain, {STACK}":
+                values[f"{r.isa}-proposed-percent"] = round(r.share)
             if r.way in MERGED:
                 values[f"{r.isa}-merged-percent"] = round(r.share)
     return values
-
-
-def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
-    """ISA -> the share of a way, marked where no kernel has it; of those ISAs that have the way."""
-    some = frame[(frame["way"] == way) & (frame["probe"] == probe)]
-    return {r.isa: marked(f"{r.share:.0f} %", r.hypothetical) for r in some.itertuples()}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """The merged copy, the one on the stack, all registers, and light structures."""
-    merged, both = ({isa: said for way in MERGED for isa, said in share(frame, way, probe).items()} for probe in (ENTRY, BOTH))
-    return (
-        f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
-        f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "
-        f"A full save would be {on_each(share(frame, f'{FULL}, {NEWEST}'))}, light structures passed up to perf "
-        f"{on_each(share(frame, 'chain'))}. {compiled()} {HYPOTHETICAL}"
-    )
-
-
-def proposed(frame: pd.DataFrame) -> pd.DataFrame:
-    """What p7 is about: FILLS on the stack, where a pt_regs is embedded in place, at the entry."""
-    some = frame[(frame["kind"] == COPY) & (frame["probe"] == ENTRY) & frame["place"].isin((STACK, IN_PLACE))]
-    return some[some["way"].str.split(",").str[0].isin(FILLS)]
-
-
-@judges("p7")
-def copying_is_acceptable(frame: pd.DataFrame | None = None) -> Verdict:
-    """The shares; whether they are acceptable no run decides."""
-    frame = rows() if frame is None else frame
-    most = {str(isa): f"{part['share'].max():.1f} %" for isa, part in proposed(frame).groupby("isa", sort=False)}
-    placed = {str(isa): set(part["place"]) == {IN_PLACE} for isa, part in proposed(frame).groupby("isa", sort=False)}
-    none = [isa_name(isa) for isa, there in placed.items() if there]
-    because = (
-        f"Of the instructions that a link adds at the entry, the copy is at most {on_each(most)}"
-        f"{f'; {listed(none)} fills in place' if none else ''}. The mail gives no number: a pt_regs need not be fast, and the "
-        "verifier stays simple. A copy on the stack is hypothetical."
-    )
-    values: dict[str, int | float | str] = {f"{isa}, at most": share for isa, share in most.items()}
-    for probe in PROBES:
-        merged = share(frame, f"plain, {CPU}", probe)
-        values |= {f"{isa}, as merged, at {probe}": n for isa, n in merged.items()}
-    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 def chain(frame: pd.DataFrame) -> pd.DataFrame:
@@ -200,7 +149,6 @@ FIGURES = (
         f"What share of a kprobe_multi call are its registers? ({NEWEST})",
         chart=lambda frame: stacked_bars("instructions", bars="probe", stack="part", note="said")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with two bars, at the entry and with a handler at the return: the instructions that a link adds, and "
         "among them those that make the pt_regs, with their share. The table has every way.",
         limits=LIMITS,

@@ -10,19 +10,19 @@ import pandas as pd
 from ...ftrace.releases import NEWEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...publish.phrases import slug
 from ...sparsity.consumers.matrix import GARBAGE, RIGHT, WRONG
 from ...sparsity.structures.providers import provider
 from ...sparsity.ways import ways_priced, ways_served
-from ...sparsity.ways.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
+from ...sparsity.ways.ways import COPY, CPU, FULL, IN_PLACE, READ, REWRITTEN, ways
 from ...sparsity.ways.ways_priced import Price
 from ...sparsity.ways.ways_served import LACKING
 from ..memo import once
 from ..shared.hypothetical import named
 from . import ways_drawn
+from .ways_drawn import INLINED
 
 NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
@@ -85,6 +85,18 @@ def made(isa: str) -> Iterable[Found]:
     for way in ways(kernel):
         priced = ways_priced.of_way(kernel, way, ways_priced.call(kernel, way.link), read)
         yield Found(NEWEST, way.name, way.kind, way.place, way.hypothetical, priced, ways_served.of_way(kernel, way))
+    if kernel.features["memcpy_call"]:
+        yield from _inlined(Kernel(isa, memcpy_call=False))
+
+
+def _inlined(kernel: Kernel) -> Iterable[Found]:
+    """The fills of each CPU's pt_regs as a compiler makes them that inlines the copy, as it does those of light structures."""
+    read = ways_priced.call(kernel, READ)
+    for way in ways(kernel):
+        if way.fill in ("plain", "kernel") and way.place == CPU:
+            priced = ways_priced.of_way(kernel, way, ways_priced.call(kernel, way.link), read)
+            served = ways_served.of_way(kernel, way)
+            yield Found(NEWEST, f"{way.fill}, {INLINED}", way.kind, way.place, way.hypothetical, priced, served)
 
 
 def moved(isa: str) -> Iterable[Found]:
@@ -172,9 +184,9 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
-    "-memory" (B), "-fields" (written), "-right" and "-asked"; how many of "fills-total" serve every consumer, "fills-whole";
-    and after how many full saves and other ways a kprobe's emulated step is right, "step-full-right" of "step-full-total",
-    "step-other-right" of "step-other-total"."""
+    "-memory" (B), "-fields" (written), "-right", "-asked" and "-serves" (are all of WANTED right, "yes" or "no"?); how many of
+    "fills-total" serve every consumer, "fills-whole"; and after how many full saves and other ways a kprobe's emulated step is
+    right, "step-full-right" of "step-full-total", "step-other-right" of "step-other-total"."""
     values: dict[str, object] = {}
     fills = frame[frame["kind"] == COPY]
     values |= {"fills-total": len(fills), "fills-whole": int((fills["right"] == fills["asked"]).sum())}
@@ -186,83 +198,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         key = f"{r.isa}-{slug(r.way)}"
         values |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
         values |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split())}
-        values |= {f"{key}-right": r.right, f"{key}-asked": r.asked}
+        values |= {f"{key}-right": r.right, f"{key}-asked": r.asked, f"{key}-serves": "yes" if r.serves else "no"}
     return values
-
-
-def cheapest(frame: pd.DataFrame, isa: str) -> pd.Series:
-    """The fill with the fewest instructions that serves WANTED on an ISA, where a kernel puts it: not on the stack."""
-    some = frame[(frame["isa"] == isa) & (frame["kind"] == COPY) & frame["serves"] & (frame["place"] != STACK)]
-    return some.sort_values("instructions", kind="stable").iloc[0]
-
-
-def _way(frame: pd.DataFrame, isa: str, way: str) -> pd.Series:
-    return frame[(frame["isa"] == isa) & (frame["way"] == way)].iloc[0]
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What serves a program, at which price, and what nothing but a full save gives."""
-    isas = list(dict.fromkeys(frame["isa"]))
-    least = {isa: cheapest(frame, isa) for isa in isas}
-    adds = {isa: marked(str(row["instructions"]), bool(row["hypothetical"])) for isa, row in least.items()}
-    saves = {isa: _way(frame, isa, f"{FULL}, {SAVING[isa]}") for isa in isas}
-    chain = {isa: _way(frame, isa, "chain")["instructions"] for isa in isas}
-    most = {isa: frame[(frame["isa"] == isa) & frame["way"].str.startswith("most")].iloc[0] for isa in isas}
-    left = {isa: f"{row['asked'] - row['right']} of {row['asked']}" for isa, row in most.items()}
-    full_left = {isa: f"{row['asked'] - row['right']} ({SAVING[isa]})" for isa, row in saves.items()}
-    return (
-        f"The least fill from which arguments, mode and the start of a callchain are right adds {on_each(adds, 'instructions')}; "
-        f"saving all registers adds {on_each({isa: row['instructions'] for isa, row in saves.items()})} to every call. "
-        f"No fill is right for all: the largest leaves {on_each(left, 'consumers')} wrong, as condition flags and the registers "
-        f"that functions keep are gone; after a full save it is {on_each(full_left)}. "
-        f"Light structures passed up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
-    )
-
-
-def consumers_answer(frame: pd.DataFrame) -> str:
-    """Who is never right, but for a full save."""
-    some = frame[~frame["way"].str.startswith(FULL)]
-    never = {
-        isa: listed(c for c, outcomes in part.groupby("consumer", sort=False)["outcome"] if RIGHT not in set(outcomes))
-        for isa, part in some.groupby("isa", sort=False)
-    }
-    return "Without a full save nothing makes these right: " + "; ".join(
-        f"on {isa_name(str(isa))} {who or 'none'}" for isa, who in never.items()
-    ) + "."
-
-
-@judges("p4")
-def copies_to_fake_it(frame: pd.DataFrame | None = None) -> Verdict:
-    """Where no fill that serves a program is made in place, faking the mode takes a copy."""
-    frame = rows() if frame is None else frame
-    fills = frame[frame["kind"] == COPY]
-    serving = fills[fills["serves"]]
-    places = {isa: set(serving.loc[serving["isa"] == isa, "place"]) for isa in dict.fromkeys(fills["isa"])}
-    cases = pd.DataFrame([{"isa": isa, "truth": IN_PLACE not in found} for isa, found in places.items()])
-    kind, on = across(cases, BY_ISA)
-    marks = {isa: " and ".join(_marks(fills, isa)) for isa in cases["isa"]}
-    least = {isa: cheapest(frame, isa) for isa in cases["isa"]}
-    cost = {
-        isa: f"{len(row['wrote'].split())} fields in {row['instructions']} instructions {row['place']}"
-        + (" (hypothetical)" if row["hypothetical"] else "")
-        for isa, row in least.items()
-    }
-    perf = fills[fills["way"].str.startswith("perf")]
-    nowhere = listed(isa_name(str(isa)) for isa, row in least.items() if row["hypothetical"])
-    because = (
-        f"The mode is in {on_each(marks)}. The least fill from which mode, arguments and a callchain are right writes "
-        f"{on_each(cost)}. So one fill serves a program and perf, and what it takes is knowledge of the architecture; of "
-        f"{len(perf)} with perf's own fill {int(perf['serves'].sum())} serve a program."
-        f"{f' In no release does a kernel of {nowhere} have such a fill.' if nowhere else ''}"
-    )
-    return Verdict(kind, because, {f"{isa}, fields and instructions": value for isa, value in cost.items()}, on)
-
-
-def _marks(fills: pd.DataFrame, isa: str) -> list[str]:
-    """The fields that the fill that says "kernel" writes besides those that are plainly copied."""
-    some = fills[fills["isa"] == isa].set_index("way")["wrote"].str.split()
-    place = next(way for way in some.index if way.startswith("kernel")).removeprefix("kernel")
-    return [field for field in some["kernel" + place] if field not in some["plain" + place]]
 
 
 LIMITS = (
@@ -276,7 +213,6 @@ FIGURES = (
         "What does each way to a pt_regs add, and how many are right?",
         chart=lambda frame: stacked_bars("instructions", bars="way", stack="kind", note="said")(ways_drawn.priced(frame, SAVING)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per way: the instructions that it adds to a call, and beside it how many of the consumers "
         "are right. The table has loads, stores, bytes of stack and of each CPU, and fills on the stack as well.",
         limits=LIMITS,
@@ -289,7 +225,6 @@ FIGURES = (
         rows=lambda _: served(),
         chart=lambda frame: _MATRIX(ways_drawn.compared(frame, SAVING)),
         table=letters,
-        answer=consumers_answer,
         alt="A panel per ISA: consumers down the side, and across a full save, a plain copy, a copy with the mode filled in, and "
         "what the trampoline saved. A cell says whether what the consumer concludes is right, wrong, garbage, or whether the "
         "structure lacks what it reads. The table has every way.",
