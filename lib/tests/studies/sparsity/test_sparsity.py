@@ -79,7 +79,10 @@ def test_a_set_that_is_not_full_and_given_out_denies_p2(found):
     """In the release of its day; the newest is told beside it."""
     then = consumers.at_the_time()
     v = consumers.given_out_if_full(then, found)
-    assert (v.kind, v.on) == (DEPENDS, "the ISA") and "In v7.2 it is as said on every ISA." in v.because
+    assert (v.kind, v.on) == (DEPENDS, "the ISA")
+    assert "In v7.2 it is as said on every ISA at the entry, and not at the return on x86-64." in v.because
+    repaired = changed(found, "outcome", RIGHT, consumer="full", provider=consumers.BACK)
+    assert "at the entry and at the return." in consumers.given_out_if_full(then, repaired).because
     assert "On riscv64 it gives out a pt_regs that is not full" in v.because
     good = changed(then, "outcome", RIGHT)
     assert consumers.given_out_if_full(good, found).kind == HOLDS
@@ -89,12 +92,23 @@ def test_a_set_that_is_not_full_and_given_out_denies_p2(found):
     assert "as said on some ISAs" in consumers.given_out_if_full(then, now).because
 
 
-def test_flags_that_all_registers_have_would_make_p8_hold(found):
-    assert (consumers.flags_and_breakpoints(found).kind, consumers.flags_and_breakpoints(found).on) == (DEPENDS, "the ISA")
+def test_what_all_registers_do_not_serve_follows_the_rows(found):
+    assert consumers.unserved(found) == {
+        "x86_64": [],
+        "arm64": ["user-mode", "callchain", "interrupts", "conditions", "emulate-branch"],
+        "riscv64": ["user-mode", "callchain", "interrupts"],
+    }
     full = found.copy()
     asked = (full["provider"] == consumers.ALL) & (full["way"] == "pt_regs") & (full["outcome"] != NOT_ASKED)
     full.loc[asked, "outcome"] = RIGHT
-    assert consumers.flags_and_breakpoints(full).kind == HOLDS
+    assert consumers.numbers(full)["arm64-all-fails"] == 0 < consumers.numbers(found)["arm64-all-fails-kprobes"]
+
+
+def test_what_accessors_and_a_converted_pt_regs_are_asked_is_compared_question_by_question(found):
+    n = consumers.numbers(found)
+    assert n["same-asked"] == n["accessors-asked"] == 4 * len(ISAS) and n["more-asked"] + n["same-asked"] == n["breakpoint-asked"]
+    lost = changed(found, "outcome", WRONG, isa="arm64", way="partial", consumer="argument", provider=consumers.ENTRY)
+    assert consumers.numbers(lost)["same-right"] == n["same-right"] - 1 and consumers.numbers(lost)["more-right"] == n["more-right"]
 
 
 def test_what_is_read_is_marked_and_nothing_else(found):
@@ -142,11 +156,12 @@ def test_what_chance_decides_is_said_to_be_so(found):
 # -- who is rewritten
 
 
-def test_a_program_that_computes_another_thing_denies_p6():
+def test_a_program_that_computes_another_thing_is_counted():
     rows = rewritten.rows()
-    assert rewritten.relocated_or_refused(rows).kind == HOLDS
-    assert rewritten.relocated_or_refused(changed(rows, "same", False, program="first-argument", isa="riscv64")).kind == DEPENDS
-    assert rewritten.relocated_or_refused(changed(rows, "outcome", rewritten.ACCEPTED)).kind == FAILS
+    assert rewritten.numbers(rows)["wrong-total"] == 0
+    other = changed(rows, "same", False, program="first-argument", isa="riscv64")
+    assert rewritten.numbers(other)["wrong-total"] == 1
+    assert rewritten.numbers(changed(rows, "outcome", rewritten.ACCEPTED))["wrong-total"] > 0, "what was refused computes nothing"
 
 
 def test_what_reads_a_field_that_nobody_fills_is_refused_for_it(filled):

@@ -9,7 +9,6 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.reading.walk import walk
 from ...publish.figures.figure import Figure
-from ...publish.phrases import on_each
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...sparsity.structures import fills
 from ...sparsity.structures.fields import PT_REGS, WORD, places
@@ -85,26 +84,11 @@ def body(_: pd.DataFrame) -> Stepper:
     return stepper(walks(), NOTES, WATCH)
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How many instructions come before the handler and in it; how many fields it writes; and which registers it leaves."""
-    n = {where: {isa: numbers(frame)[f"{isa}-{where}"] for isa in ISAS} for where in ("save", "callback")}
-    copied = fields()
-    wrote = {isa: int(copied[copied["isa"] == isa]["written"].sum()) for isa in ISAS}
-    bare = copied[(copied["register"] != "") & ~copied["written"] & (copied["isa"] != "x86_64")]
-    left = {str(isa): str(len(part)) for isa, part in bare.groupby("isa", sort=False)}
-    return (
-        f"From the site on {on_each(n['save'], 'instructions')} run up to the link's handler, and {on_each(n['callback'])} from "
-        f"there until the trampoline goes on. ftrace_partial_regs() writes {on_each(wrote, 'fields')}. "
-        f"It leaves {on_each(left, 'registers')} as this CPU's buffer has them, which is zero."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-copy-steps",
         f"What runs between the site and the program? ({releases.LATEST})",
         body=body,
-        answer=answer,
         limits="Emulated counts, no timing. One call of a two-argument function with one link like kprobe_multi's, as merged; "
         "stretches begin at the milestone named and end at the next.",
     ),

@@ -12,9 +12,8 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.phrases import listed
 from ...sparsity.structures import fields
-from ...sparsity.structures.classify import GARBAGE, KINDS, Slot
+from ...sparsity.structures.classify import KINDS, Slot
 from ...sparsity.structures.frames import frame as frame_of
 from ...sparsity.structures.providers import PROVIDERS
 from ...vmlinux.debian.list import plain
@@ -25,8 +24,6 @@ from .register_frames import ABSENT
 
 NAME = "real_frames"
 TITLE = "The registers that each provider passes on Debian's kernels"
-#: The slot that says in which mode the CPU was.
-MODES = {"x86_64": "cs", "arm64": "pstate", "riscv64": "status"}
 _LAB, _KERNEL = "lab", "kernel"
 
 
@@ -145,12 +142,6 @@ def _of(part: pd.DataFrame) -> str:
     return f"{int(part['same'].sum())} of {len(part)}"
 
 
-def old_modes(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """(kernel, provider, slot) where what says the mode is old stack content on the kernel."""
-    some = frame[(frame["slot"] == frame["isa"].map(MODES)) & (frame["kernel_kind"] == GARBAGE)]
-    return [(r.kernel, r.provider, r.slot) for r in some.itertuples()]
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
     hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
@@ -168,34 +159,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How many slots hold the same, with which providers others do not, and where the mode is old stack content."""
-    n = numbers(frame)
-    text = (
-        f"On {n['kernels-total']} of Debian's kernels {n['slots-same']} of {n['slots-total']} slots hold what they do in the lab; "
-        f"{n['providers-same']} of {n['providers-total']} providers fill all as the lab's do."
-    )
-    other: dict[str, list[str]] = {}
-    for (kernel, provider), _ in _each(frame[~frame["same"]]):
-        other.setdefault(provider, []).append(kernel)
-    if other:
-        text += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
-    old: dict[tuple[str, str], list[str]] = {}
-    for kernel, provider, slot in old_modes(frame):
-        old.setdefault((slot, provider), []).append(kernel)
-    if old:
-        each = listed(f"{slot} of {provider} on {listed(on)}" for (slot, provider), on in old.items())
-        text += f" What says the mode is old stack content there: {each}."
-    return text
-
-
 FIGURES = (
     Figure(
         "fig-real-frames",
         "Do real kernels fill the same slots?",
         table=table,
         body=body,
-        answer=answer,
         limits="Of members that share their bytes the first: of cs and ss the two bytes that C reads. Where the lab's "
         "kernel of the same release has no such provider it is of the nearest shown that has. On v6.12 no handler is given what "
         "return_to_handler fills: it is looked at as the C function that the trampoline calls is entered. Providers that an image "

@@ -11,7 +11,7 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, on_each, slug
+from ...publish.phrases import isa_name, listed, slug
 from ...sparsity.consumers.consumers import CONSUMERS
 from ...sparsity.consumers.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
 from ...sparsity.consumers.report import held, words
@@ -29,9 +29,11 @@ OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", NEWEST)
 SAID = "v6.5"
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
 MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_ASKED: theme.NOTHING}
-ENTRY, ALL, BREAKPOINT = "ftrace_caller", "ftrace_regs_caller", "breakpoint"
+ENTRY, ALL, BREAKPOINT, BACK = "ftrace_caller", "ftrace_regs_caller", "breakpoint", "return_to_handler"
 MODE, CHAIN = "user-mode", "callchain"
 _ARGUMENT = "argument"
+#: Consumers that read flags.
+FLAGS = ("interrupts", "conditions")
 #: The fields for flags and mode.
 STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)}
 
@@ -112,33 +114,50 @@ def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: st
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
-    garbage, "right", "wrong", "garbage"; consumers, "consumers"; by the pt_regs that ftrace_partial_regs() makes at the entry,
-    whether user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain"; in the newest
-    release how many conclusions are right at the entry through accessors, "accessors-right" of "accessors-asked", from that
-    pt_regs, "converted-right", and from a breakpoint's, "breakpoint-right"; and how many consumers read the fields of STATE,
-    "arm64-state-readers" of "arm64-readers"."""
+    """What the prose quotes: consumers, "consumers"; by the pt_regs that ftrace_partial_regs() makes at the entry, whether
+    user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain". In the newest release, at the
+    entry: how many conclusions are right of what accessors can be asked, through them, "accessors-right" of "accessors-asked", and
+    from that pt_regs, "same-right"; of what only a pt_regs can be asked, from it, "more-right" of "more-asked", of these of flags,
+    "flags-right" of "flags-asked"; from a breakpoint's, "breakpoint-right" of "breakpoint-asked". At the return: what the accessor
+    for the stack pointer gives, "arm64-return-sp", and for the value, "arm64-return-value". How many consumers read the fields of
+    STATE, "arm64-state-readers" of "arm64-readers", and the most fields that one reads, "arm64-most-read"; and how many of those
+    that a breakpoint's pt_regs serves ftrace_regs_caller's, in its last release of RELEASES, does not, "arm64-all-fails", and how
+    many of these are kprobes, "arm64-all-fails-kprobes"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
-    counts = some["outcome"].value_counts()
-    out = {"cells": len(some), "consumers": some["consumer"].nunique()} | {kind: int(counts.get(kind, 0)) for kind in LETTERS}
+    out: dict[str, object] = {"consumers": some["consumer"].nunique()}
     made = frame[(frame["way"] == PARTIAL) & (frame["provider"] == ENTRY) & frame["consumer"].isin((MODE, CHAIN))]
     out |= {f"{r.isa}-{slug(r.release)}-{r.consumer}": r.outcome for r in made.itertuples()}
     new = some[some["consumer"] != FULL]
-    entry = new[new["provider"] == ENTRY]
-    trap = new[new["view"] == BREAKPOINT]
-    parts = {"accessors": entry[entry["way"] == ACCESSORS], "converted": entry[entry["way"] == PARTIAL], "breakpoint": trap}
+    entry, trap = new[new["provider"] == ENTRY], new[new["view"] == BREAKPOINT]
+    through, converted = entry[entry["way"] == ACCESSORS], entry[entry["way"] == PARTIAL]
+    asked = converted["consumer"].isin(through["consumer"])
+    flags = converted["consumer"].isin(FLAGS)
+    parts = {"accessors": through, "same": converted[asked], "more": converted[~asked], "flags": converted[flags]}
+    parts["breakpoint"] = trap
     for name, part in parts.items():
         out |= {f"{name}-right": int((part["outcome"] == RIGHT).sum()), f"{name}-asked": len(part)}
+    back = new[(new["provider"] == BACK) & (new["way"] == ACCESSORS)]
+    for consumer, name in (("stack-pointer", "sp"), ("return-value", "value")):
+        out |= {f"{r.isa}-return-{name}": r.outcome for r in back[back["consumer"] == consumer].itertuples()}
     for isa, readers in state_readers(frame).items():
-        out |= {f"{isa}-state-readers": len(readers), f"{isa}-readers": int((trap["isa"] == isa).sum())}
+        here = trap[trap["isa"] == isa]
+        out |= {f"{isa}-state-readers": len(readers), f"{isa}-readers": len(here)}
+        out[f"{isa}-most-read"] = int(here["fields"].str.split().str.len().max())
+    for isa, lost in unserved(frame).items():
+        out |= {f"{isa}-all-fails": len(lost), f"{isa}-all-fails-kprobes": sum(c.startswith("emulate") for c in lost)}
     return out
 
 
-def _as_user(frame: pd.DataFrame) -> str:
-    """Where a kernel function looks like user space by the pt_regs that is made of what its entry left: ISAs and releases."""
-    some = frame[(frame["consumer"] == MODE) & (frame["way"] == PARTIAL) & (frame["provider"] == ENTRY)]
-    some = some[some["outcome"] == WRONG]
-    return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
+def unserved(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """ISA -> the consumers that a breakpoint's pt_regs serves, and that of ftrace_regs_caller in its last release here does not."""
+    lost = {}
+    for isa in ISAS:
+        some = frame[(frame["isa"] == isa) & (frame["outcome"] == RIGHT)]
+        full = some[(some["provider"] == ALL) & (some["way"] == DIRECT)]
+        last = max(full["release"], key=RELEASES.index)
+        served = [set(part["consumer"][part["release"] == last]) for part in (some[some["view"] == BREAKPOINT], full)]
+        lost[isa] = [c for c in CONSUMERS if c in served[0] - served[1]]
+    return lost
 
 
 def state_readers(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -148,24 +167,6 @@ def state_readers(frame: pd.DataFrame) -> dict[str, list[str]]:
         isa: [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
         for isa, state in STATE.items()
     }
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Through accessors all is right; as a pt_regs, arguments and the way back are, and mode and flags are not."""
-    n = numbers(frame)
-    right = {name: f"{n[f'{name}-right']} of {n[f'{name}-asked']}" for name in ("accessors", "converted", "breakpoint")}
-    return (
-        f"At a function's entry ({NEW}) {right['accessors']} conclusions are right through accessors, {right['converted']} from "
-        f"the pt_regs of ftrace_partial_regs() and {right['breakpoint']} from a breakpoint's."
-    )
-
-
-def answer_reads(frame: pd.DataFrame) -> str:
-    """On which fields most consumers rest, and who reads the flags."""
-    return " ".join(
-        f"On {isa_name(isa)} {listed(STATE[isa])} {'is' if len(STATE[isa]) == 1 else 'are'} read for {listed(who)}."
-        for isa, who in state_readers(frame).items()
-    )
 
 
 # -- claims
@@ -200,7 +201,9 @@ def given_out_if_full(then: pd.DataFrame | None = None, frame: pd.DataFrame | No
     if len(full := asked[asked["truth"] & (asked["said"] != "0x0")]):
         isas = listed(map(isa_name, dict.fromkeys(full["isa"])))
         because += f"; on {isas} a full one, from {listed(dict.fromkeys(full['provider']))}"
-    because += f". In {NEW} it is as said on {'every ISA' if since['truth'].all() else 'some ISAs'}."
+    because += f". In {NEW} it is as said on {'every ISA' if since['truth'].all() else 'some ISAs'} at the entry"
+    wrong = [isa_name(str(r.isa)) for r in now[now["provider"] == BACK].itertuples() if r.outcome != RIGHT]
+    because += f", and not at the return on {listed(wrong)}." if wrong else " and at the return."
     both = {SAID: asked, NEW: since}
     values = {f"{release}, as said": f"{int(part['truth'].sum())} of {len(part)}" for release, part in both.items()}
     return Verdict(kind, because, values, on)
@@ -225,31 +228,9 @@ def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
     bad = int((some["outcome"].isin((WRONG, GARBAGE)) & (some["release"] == NEW)).sum())
     because = (
         "Of the pt_regs that ftrace_partial_regs() makes, every argument is read right, and a callchain does not start where it "
-        f"should, in at least one release on each ISA. Perf and pstate happen: a kernel function looks like user space on "
-        f"{_as_user(frame)}. In {NEW} {bad} conclusions from it are not right."
+        f"should, in at least one release on each ISA. In {NEW} {bad} conclusions from it are not right."
     )
     return Verdict(kind if pstate == WRONG else FAILS, because, {f"not right in {NEW}": bad}, on)
-
-
-@judges("p8")
-def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
-    """With all registers saved, ftrace serves the consumers that a breakpoint serves, which read flags or emulate instructions."""
-    frame = rows() if frame is None else frame
-    lost: dict[str, list[str]] = {}
-    for isa in ISAS:
-        some = frame[(frame["isa"] == isa) & (frame["outcome"] == RIGHT)]
-        full = some[(some["provider"] == ALL) & (some["way"] == DIRECT)]
-        last = max(full["release"], key=RELEASES.index)
-        served = [set(part["consumer"][part["release"] == last]) for part in (some[some["view"] == BREAKPOINT], full)]
-        lost[isa] = [c for c in CONSUMERS if c in served[0] - served[1]]
-    truth = pd.DataFrame([{"isa": isa, "truth": not names} for isa, names in lost.items()])
-    kind, on = across(truth, {"isa": "the ISA"})
-    said = on_each({isa: f"{len(names)}{f' ({listed(names)})' if names else ''}" for isa, names in lost.items()})
-    because = (
-        "Of the consumers that a breakpoint's pt_regs serves, that of ftrace_regs_caller, in the newest release that has it, does "
-        f"not serve {said}."
-    )
-    return Verdict(kind, because, {isa: len(names) for isa, names in lost.items()}, on)
 
 
 _MATRIX = heat_map("outcome", "consumer", "view", meanings=MEANINGS, letters=LETTERS, link="run")
@@ -261,7 +242,6 @@ FIGURES = (
         chart=lambda frame: _MATRIX(consumer_charts.drawn(shown(frame))),
         behind=lambda frame: consumer_runs.runs(shown(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: consumers down the side, and across the structures at a function's entry: through the accessors, as "
         "what ftrace_partial_regs() and perf's fill make of it, and a breakpoint's pt_regs. A cell says what the consumer "
         "concludes. The table has all structures and three releases.",
@@ -272,7 +252,6 @@ FIGURES = (
         "Which fields does a conclusion rest on?",
         chart=lambda frame: _READ(consumer_charts.roles(of_trap(frame))),
         table=lambda frame: consumer_charts.reads(of_trap(frame)),
-        answer=answer_reads,
         alt="A panel per ISA: consumers down the side, and across what fields of a pt_regs are for: mode and flags, program "
         "counter, stack and frame pointer, registers that functions keep, arguments. A cell is filled where the consumer reads "
         "one. The table has the fields.",

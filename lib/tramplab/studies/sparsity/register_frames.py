@@ -166,29 +166,18 @@ def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
-    release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure."""
+    release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure; and what the slots of
+    the stack pointer, flags and mode are, "x86_64-return_to_handler-cs-slot", one of LETTERS."""
     values: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
         name = slug(str(provider))
         values |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
         values[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
+        kept = part[part["register"].isin((ISAS[str(isa)].sp, *state.STATES[str(isa)]))]
+        values |= {f"{isa}-{name}-{r.register}-slot": r.kind for r in kept.itertuples()}
         values[f"{isa}-registers"] = len(every(str(isa)))
     return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How many registers ftrace_caller passes, and what is in the slots that it leaves."""
-    some = {isa: f"{count(frame, isa, ARGUMENTS, TRUE)} of {len(every(isa))}" for isa in ISAS}
-    rest = {isa: count(frame, isa, ARGUMENTS, GARBAGE) for isa in ISAS}
-    stale = {isa: str(n) for isa, n in rest.items() if n}
-    exits = newest(frame)[lambda f: (f["provider"] == RETURN) & f["kind"].isin((TRUE, DERIVED)) & (f["register"] != "")]
-    left = {str(isa): str(len(part)) for isa, part in exits.groupby("isa", sort=False)}
-    return (
-        f"ftrace_caller passes {on_each(some, 'registers')} unchanged. Of the others its structure has slots with old stack "
-        f"content, {on_each(stale, 'of them')}, and none on {listed(isa for isa, n in rest.items() if not n)}. When the function "
-        f"returns, return_to_handler passes {on_each(left, 'registers')}."
-    )
 
 
 # -- claims
@@ -225,7 +214,6 @@ FIGURES = (
         "Which registers does each provider pass?",
         chart=lambda frame: heat_map("kind", "provider", "role", meanings=MEANINGS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: the providers of a register structure down the side, groups of registers across, and in every cell a "
         "colour for the worst that the structure holds of the group. The table has the registers.",
         limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "

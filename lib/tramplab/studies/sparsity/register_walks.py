@@ -15,7 +15,7 @@ from ...sparsity.consumers.walks import walk
 from ...sparsity.structures.views import ACCESSORS, PARTIAL, views
 from ..memo import once
 from . import register_consumers
-from .register_consumers import BREAKPOINT, CHAIN, ENTRY, RELEASES
+from .register_consumers import CHAIN, ENTRY, RELEASES
 
 NAME = "register_walks"
 TITLE = "What a stack walk finds from the registers it is given"
@@ -96,17 +96,6 @@ def _nobody(frame: pd.DataFrame) -> str:
     return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """The functions that are found at a function's entry, and where none are."""
-    entry = frame[frame["provider"].isin((ENTRY, BREAKPOINT)) & (frame["start"] == "registers") & (frame["outcome"] != CHANCE)]
-    without = int((entry["outcome"] == FUNCTION).sum())
-    return (
-        f"Of {len(entry)} walks from registers at a function's entry {without} find the function without its caller, with every "
-        "provider, as there is no frame record yet. "
-        f"From what ftrace_partial_regs() makes there, nothing is found on {_nobody(frame)}."
-    )
-
-
 # -- claims
 
 
@@ -134,7 +123,6 @@ FIGURES = (
         "What does a stack walk find from the registers?",
         chart=lambda frame: heat_map("outcome", "view", "isa", "release", meanings=MEANINGS, letters=LETTERS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="The newest release: structures down the side, ISAs across, and in every cell a colour for what the walk finds of the "
         "traced function and its caller, and at the return of the caller only. The table has all releases.",
         limits="By frame records, in kernels with frame pointers, of a function that another traced one calls; the unwinder takes "
