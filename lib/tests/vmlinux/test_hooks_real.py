@@ -1,6 +1,7 @@
 """Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
 
 import dataclasses
+import itertools
 import re
 
 import pytest
@@ -15,7 +16,7 @@ from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.booted.mitigations import SRSO
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.hooks import bpf, breakpoints, handlers, inplace, kretprobes, pools, programs
+from tramplab.vmlinux.hooks import bpf, breakpoints, fprobes, handlers, inplace, kretprobes, pools, programs
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
 from tramplab.vmlinux.hooks.hook import FIRST, Absent
 from tramplab.vmlinux.run import arguments, measure, stubs
@@ -468,11 +469,78 @@ def test_mitigations_add_what_their_thunks_execute(kernel):
         assert {"srso_return_thunk", "srso_safe_ret"} <= safe.symbols
 
 
+#: Of these a kernel is counted with two and with ten on one function, too.
+SEVERAL = [name.removesuffix(":2") for name in hooks.HOOKS if name.endswith(":2") and "probe" in name]
+#: And of these several are behind a kprobe that stands for them.
+AGGREGATED = [name for name in SEVERAL if name.startswith("kretprobe") and "multi" not in name]
+
+
+def test_each_of_several_is_called_once(kernel):
+    """Each by itself, kretprobes behind a kprobe that stands for them; and each further one adds the same."""
+    package, machine, function, registers, idle = kernel
+    for name in (n for n in SEVERAL if expected(package)[n]):
+        counts = []
+        for n in (1, 2, 10):
+            hook = hooks.get(name if n == 1 else f"{name}:{n}")
+            assert len({seen.block for seen in hook.attach(machine, function).observed}) == n
+            machine.reset()
+            found = measure.one(machine, function, hook, registers, idle)
+            assert found.status == measure.MEASURED, (hook.name, found.reason)
+            assert ("aggr_pre_handler" in found.run.symbols) == (n > 1 and name in AGGREGATED)
+            assert not found.run.symbols & TROUBLE, (hook.name, found.run.symbols & TROUBLE)
+            counts.append(sum(found.run.counts.by_component[c].instructions for c in ("site", "trampoline", "core")))
+        assert counts[2] > counts[1] > counts[0] and (counts[2] - counts[1]) % 8 == 0, (name, counts)
+
+
+def test_one_of_several_that_is_on_no_list_is_found_out(kernel, monkeypatch):
+    package, machine, function, registers, idle = kernel
+    fill, grow = inplace.fill_list, fprobes._growing
+    monkeypatch.setattr(inplace, "fill_list", lambda m, head, *entries: fill(m, head, *(entries[:-1] or entries)))
+    monkeypatch.setattr(fprobes, "_growing", lambda m, table, entries, ip: grow(m, table, entries[1:], ip))
+    tables = machine.opened.has("fprobe_rht_params")
+    for name in (n for n in SEVERAL if expected(package)[n] and (tables or n in AGGREGATED)):
+        found = measure.one(machine, function, hooks.get(f"{name}:2"), registers, idle)
+        assert found.reason.endswith(" ran 0 times, not 1"), (name, found.reason)
+
+
+@pytest.mark.parametrize("kernel", ["debian-7.2-amd64", "debian-7.2-arm64", "debian-7.2-riscv64"], indirect=True)
+def test_fprobes_of_an_array_share_buckets(kernel, monkeypatch):
+    """A return looks each fprobe up by its address. Of ten that follow each other, as our module has them in a booted kernel, seven
+    to ten are met on the way to another one, at four or five instructions each."""
+    package, machine, function, registers, idle = kernel
+    size, bare, places = machine.opened.struct("fprobe").size, fprobes._bare, []
+
+    def counted(offset):
+        places.clear()
+        array = []
+
+        def placed(*asked):
+            probe, *rest = bare(*asked)
+            if offset is not None:
+                array.append(array[0] + size * len(array) if array else machine.block(bytes(10 * size + offset)) + offset)
+            places.append(array[-1] if array else probe)
+            return places[-1], *rest
+
+        monkeypatch.setattr(fprobes, "_bare", placed)
+        run = measure.one(machine, function, hooks.get("fprobe-exit:10"), registers, idle).run
+        return run.counts.by_component["core"].instructions
+
+    def met():
+        buckets = [bucket(at, 6) for at in places]
+        return sum(one == other for one, other in itertools.combinations(buckets, 2))
+
+    apart = counted(None)
+    assert met() == 0, "as they are counted"
+    more = {offset: (counted(offset) - apart, met()) for offset in (0, 64, 12 << 10, 20 << 10)}
+    each = 4 if package.isa == "riscv64" else 5
+    assert all(added == each * times and 7 <= times <= 10 for added, times in more.values()), more
+
+
 @pytest.mark.parametrize("kernel", ["debian-6.1-arm64"], indirect=True)
 def test_instances_on_a_list_are_not_laid_out(kernel):
     _, machine, *_ = kernel
     with pytest.raises(Absent, match=r"-arm64 keeps a kretprobe's instances on a list of its own, which is not laid out"):
-        kretprobes.make(machine)
+        kretprobes.several(machine, kretprobes.make, 1)
     machine.reset()
 
 

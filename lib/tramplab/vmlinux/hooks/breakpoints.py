@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ...emulate.decode import Instruction
 from ...emulate.traps import Vector
-from ...ftrace.layout import bucket
 from ...ftrace.meant import takes_kretprobe
 from ...ftrace.releases import history
 from ...lab.view import Function
 from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
 from ..run.machine import RealMachine
-from . import inplace, kretprobes, pools, programs
+from . import kretprobes, pools, programs, registered
 from .handlers import ENTRY, Given, handler
-from .hook import Absent, Expected, Hook, Observed, require
-from .inplace import member, put, variable
+from .hook import Absent, Expected, Hook, Observed, each, require
+from .inplace import member, put
 
-#: KPROBE_HASH_BITS (kernel/kprobes.c).
-_TABLE_BITS = 6
 #: Instructions between a label and the one that returns from an exception, at most.
 _FAR = 200
 #: From VBAR_EL1 to the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
@@ -86,18 +83,14 @@ def probed(machine: RealMachine, function: Function) -> int:
     return MODULES[machine.isa.name].place(function.site)
 
 
-def arm(machine: RealMachine, function: Function, probe: int, pre: int) -> int:
-    """Put a struct kprobe, which is zero but for what its owner has set, on the first instruction of a function that may have one,
-    with this handler; gives that instruction's address. Raises Absent."""
+def arm(machine: RealMachine, function: Function, probes: Mapping[int, int]) -> int:
+    """Put kprobes (see registered) on the first instruction of a function that may have one; gives that instruction's address.
+    Raises Absent."""
     vector = _vector(machine)
     ip = probed(machine, function)
     i = machine.machine.instruction_at(ip)
     opcode = int.from_bytes(i.data[: machine.opened.struct("kprobe").fields["opcode"].size], "little")
-    inplace.empty_list(machine, "kprobe", probe, "list")
-    put(machine, "kprobe", probe, {"addr": ip, "pre_handler": pre, "opcode": opcode})
-    instead = _instruction(machine, probe, i)
-    head = variable(machine, "kprobe_table") + 8 * bucket(ip, _TABLE_BITS)
-    inplace.only_node(machine, head, member(machine, "kprobe", probe, "hlist"))
+    instead = _instruction(machine, registered.register(machine, ip, probes, {"opcode": opcode}), i)
     machine.machine.take_traps(vector)
     machine.write(ip, instead)
     return ip
@@ -107,7 +100,7 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
     kprobe = machine.opened.struct("kprobe")
     pre, block = handler(machine, ENTRY, Given(0, (kprobe.fields["addr"].offset,)), Given(0), 0)
     probe = machine.block(bytes(kprobe.size))
-    ip = arm(machine, function, probe, pre)
+    ip = arm(machine, function, {probe: pre})
     return Expected((Observed(block, 1, ip, probe, "the kprobe's handler"),))
 
 
@@ -119,35 +112,27 @@ def _taken(machine: RealMachine) -> None:
         raise Absent(f"{version} has no kretprobes at functions that ftrace can trace; {isa} has them {when}")
 
 
-def untraced(machine: RealMachine, function: Function) -> Expected:
-    """Attach a kretprobe as a function without a patch site has it, whatever this kernel does with traced functions. Raises Absent
+def untraced(machine: RealMachine, function: Function, count: int = 1, make: kretprobes.Make = kretprobes.make) -> Expected:
+    """Attach kretprobes as a function without a patch site has them, whatever this kernel does with traced functions. Raises Absent
     where the kernel's exception is not known."""
     _vector(machine)
-    probe, expected = kretprobes.make(machine)
-    arm(machine, function, probe, machine.address(kretprobes.PRE))
+    probes, expected = kretprobes.several(machine, make, count)
+    arm(machine, function, probes)
     return expected
 
 
-def _kretprobe(machine: RealMachine, function: Function) -> Expected:
+def _kretprobe(machine: RealMachine, function: Function, count: int, make: kretprobes.Make) -> Expected:
     _vector(machine)  # a kernel without has none, whatever its kretprobes are like
     _taken(machine)
-    return untraced(machine, function)
+    return untraced(machine, function, count, make)
 
 
 def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
     require(machine, programs.DISPATCHERS[False])
     ip = probed(machine, function) + (1 if machine.isa.name == "x86_64" else 0)  # behind an INT3, at a BRK or EBREAK
     prog, seen = programs.program(machine, False, ip)
-    arm(machine, function, programs.event(machine, prog), machine.address(programs.DISPATCHERS[False]))
+    arm(machine, function, {programs.event(machine, prog): machine.address(programs.DISPATCHERS[False])})
     return Expected((seen,))
-
-
-def _kretprobe_event(machine: RealMachine, function: Function) -> Expected:
-    _vector(machine)
-    _taken(machine)
-    probe, expected = kretprobes.event(machine)
-    arm(machine, function, probe, machine.address(kretprobes.PRE))
-    return expected
 
 
 _RETURN = f"{NOTES}; {pools.NOTES}; {_BEHIND}"
@@ -166,18 +151,18 @@ HOOKS = (
         lambda: [Kprobe(breakpoint=True, bpf=True)],
         notes=f"{NOTES}; {programs.NOTES}",
     ),
-    Hook(
+    *each(
         "kretprobe-brk",
         "a kretprobe by a breakpoint, with a bare handler: the function's return",
-        _kretprobe,
-        lambda: [Kretprobe(breakpoint=True)],
-        notes=_RETURN,
+        lambda m, f, n: _kretprobe(m, f, n, kretprobes.make),
+        lambda n: [Kretprobe(breakpoint=True, several=n)],
+        _RETURN,
     ),
-    Hook(
+    *each(
         "kretprobe-brk-bpf",
         "a kretprobe by a breakpoint, with a BPF program: the function's return",
-        _kretprobe_event,
-        lambda: [Kretprobe(breakpoint=True, bpf=True)],
-        notes=f"{_RETURN}; {programs.NOTES}",
+        lambda m, f, n: _kretprobe(m, f, n, kretprobes.event),
+        lambda n: [Kretprobe(breakpoint=True, several=n, bpf=True)],
+        f"{_RETURN}; {programs.NOTES}",
     ),
 )

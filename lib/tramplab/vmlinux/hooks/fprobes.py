@@ -7,7 +7,9 @@ address.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from ...ftrace.layout import bucket
 from ...ftrace.ops import FL_DYNAMIC, FL_SAVE_REGS
@@ -18,7 +20,7 @@ from ..run.machine import RealMachine
 from . import graph, inplace, programs, rethooks
 from .callbacks import serve
 from .handlers import ENTRY, RETURN, Given, handler
-from .hook import Absent, Expected, Hook, Observed, require
+from .hook import Absent, Expected, Hook, Observed, each, require
 from .inplace import member, put, variable
 
 #: Bits of the tables of fprobes: by the fprobe's address, and by the function's where that is a plain table, up to v6.18
@@ -33,27 +35,23 @@ _COOKIE = 8
 _BUCKETS, _FEWEST, _MOST = 64, 4, 1 << 31
 
 
-def _handlers(machine: RealMachine, function: Function, wanted: str) -> tuple[dict[str, int], Expected]:
-    """One handler, by the member that leads to it. It keeps the site's address and the caller's, which it is given since v6.5."""
+#: A struct fprobe that is zero but for its handlers, by the members that lead to them, and what a call must show of it.
+_Made = tuple[int, dict[str, int], Observed]
+
+
+def _bare(machine: RealMachine, function: Function, wanted: str) -> _Made:
+    """One with one handler, which keeps the site's address and the caller's, which it is given since v6.5."""
     name = ENTRY if wanted == "entry_handler" else RETURN
     code, block = handler(machine, name, Given(1), Given(2), 0)
     has_ip = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
     caller = machine.machine.return_to if has_ip else None
     seen = Observed(block, 1, function.site.ip, caller, f"the {wanted.replace('_', ' ')}")
-    return {wanted: code}, Expected((seen,))
+    return machine.block(bytes(machine.opened.struct("fprobe").size)), {wanted: code}, seen
 
 
-def _attach(machine: RealMachine, function: Function, wanted: str) -> Expected:
-    _require(machine)
-    code, expected = _handlers(machine, function, wanted)
-    _register(machine, function, machine.block(bytes(machine.opened.struct("fprobe").size)), code)
-    return expected
-
-
-def _link(machine: RealMachine, function: Function, *wanted: str) -> Expected:
-    """A link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a cookie;
-    with both handlers it is a session, whose program sees the return last."""
-    _require(machine)
+def _link(machine: RealMachine, function: Function, *wanted: str) -> _Made:
+    """That of a link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a
+    cookie; with both handlers it is a session, whose program sees the return last."""
     session = machine.opened.types.enumerator("BPF_TRACE_KPROBE_SESSION") if len(wanted) > 1 else 0
     if session is None:
         raise Absent(f"a link of kprobe_multi has one end in {machine.opened.version}, which has no sessions")
@@ -68,57 +66,66 @@ def _link(machine: RealMachine, function: Function, *wanted: str) -> Expected:
     if session:
         put(machine, "bpf_prog", prog, {"expected_attach_type": session})
         put(machine, "fprobe", fprobe, {"entry_data_size": _COOKIE})
-    _register(machine, function, fprobe, {name: machine.address(handler) for name, handler in handlers.items()})
-    return Expected((replace(seen, hits=len(wanted)),))
+    return fprobe, {name: machine.address(handler) for name, handler in handlers.items()}, replace(seen, hits=len(wanted))
 
 
-def _require(machine: RealMachine) -> None:
+def _register(machine: RealMachine, function: Function, make: Callable[[], _Made], count: int) -> Expected:
+    """The state that register_fprobe() leaves for so many of them, whose handlers are of one kind."""
     if not machine.opened.has("register_fprobe"):
         raise Absent(f"{machine.opened.version} has no fprobes (CONFIG_FPROBE=n)")
-
-
-def _register(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
-    """The state that register_fprobe() leaves for a struct fprobe that is zero, with this handler."""
-    put(machine, "fprobe", probe, code)
+    made = [make() for _ in range(count)]
+    probes = [probe for probe, _, _ in made]
+    for probe, code, _ in made:
+        put(machine, "fprobe", probe, code)
+    leaves = "exit_handler" in made[0][1]
     if machine.opened.types.has("fprobe", "ops"):
-        _with_ops(machine, function, probe, code)
+        wanting = [_with_ops(machine, function, probe, leaves) for probe in probes]
+        layout.link(machine, wanting)
+        serve(machine, function, wanting, FL_SAVE_REGS | FL_DYNAMIC)
     else:
-        _in_tables(machine, function, probe)
-        alone = "exit_handler" not in code and machine.opened.has("fprobe_ftrace_ops")
-        (_by_ops if alone else _by_graph)(machine, function)
+        _in_tables(machine, function, probes)
+        (_by_graph if leaves or not machine.opened.has("fprobe_ftrace_ops") else _by_ops)(machine, function, count)
+    return Expected(tuple(seen for _, _, seen in made))
 
 
-def _with_ops(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
-    """An ops, and a return hook for as many calls as one CPU can have under way."""
+def _with_ops(machine: RealMachine, function: Function, probe: int, leaves: bool) -> int:
+    """An ops, whose address is given, and a return hook for as many calls as one CPU can have under way."""
     require(machine, "fprobe_handler", "fprobe_exit_handler")
     ops = layout.ops(machine, machine.address("fprobe_handler"), FL_SAVE_REGS | FL_DYNAMIC, [function.site.ip], 0)
     at = member(machine, "fprobe", probe, "ops")
     machine.write(at, machine.machine.read(ops, machine.opened.struct("ftrace_ops").size))
-    if "exit_handler" in code:
+    if leaves:
         hook = rethooks.make(machine, probe, machine.address("fprobe_exit_handler"), "fprobe_rethook_node", 2)
         put(machine, "fprobe", probe, {"rethook": hook})
-    layout.link(machine, [at])
-    serve(machine, function, [at], FL_SAVE_REGS | FL_DYNAMIC)
+    return at
 
 
-def _in_tables(machine: RealMachine, function: Function, probe: int) -> None:
-    """An fprobe of one function, in the table of fprobes and in that of functions."""
-    one, each = machine.opened.struct("fprobe_hlist"), machine.opened.struct("fprobe_hlist_node")
-    listed = machine.block(layout.fields(machine, "fprobe_hlist", {"fp": probe, "size": 1}) + bytes(each.size))
+def _in_tables(machine: RealMachine, function: Function, probes: list[int]) -> None:
+    """fprobes of one function, in the table of fprobes and in that of functions."""
+    ip, table = function.site.ip, variable(machine, "fprobe_ip_table")
+    entries = [_listed(machine, ip, probe) for probe in probes]
+    if machine.opened.has("fprobe_rht_params"):
+        _growing(machine, table, entries, ip)
+    else:
+        for entry in entries:
+            inplace.add_node(machine, table + 8 * bucket(ip, _IP_BITS), entry)
+
+
+def _listed(machine: RealMachine, ip: int, probe: int) -> int:
+    """An fprobe in the table of fprobes; gives its entry for the table of functions."""
+    one, inside = machine.opened.struct("fprobe_hlist"), machine.opened.struct("fprobe_hlist_node")
+    listed = machine.block(layout.fields(machine, "fprobe_hlist", {"fp": probe, "size": 1}) + bytes(inside.size))
     node = listed + one.fields["array"].offset
     put(machine, "fprobe", probe, {"hlist_array": listed})
-    put(machine, "fprobe_hlist_node", node, {"addr": function.site.ip, "fp": probe})
+    put(machine, "fprobe_hlist_node", node, {"addr": ip, "fp": probe})
     head = variable(machine, "fprobe_table") + 8 * bucket(probe, _TABLE_BITS)
-    inplace.only_node(machine, head, member(machine, "fprobe_hlist", listed, "hlist"))
-    table, entry = variable(machine, "fprobe_ip_table"), member(machine, "fprobe_hlist_node", node, "hlist")
-    if machine.opened.has("fprobe_rht_params"):
-        _growing(machine, table, entry, function.site.ip)
-    else:
-        inplace.only_node(machine, table + 8 * bucket(function.site.ip, _IP_BITS), entry)
+    inplace.add_node(machine, head, member(machine, "fprobe_hlist", listed, "hlist"))
+    return member(machine, "fprobe_hlist_node", node, "hlist")
 
 
-def _growing(machine: RealMachine, table: int, entry: int, ip: int) -> None:
-    """A rhltable as rhltable_init() makes it with the kernel's own parameters, with one entry in it, a struct rhlist_head."""
+def _growing(machine: RealMachine, table: int, entries: list[int], ip: int) -> None:
+    """A rhltable as rhltable_init() makes it with the kernel's own parameters, with entries of one key in it, each a struct
+    rhlist_head: the newest in the bucket's chain, and the others behind it on a list of their own."""
     parameters = machine.opened.struct("rhashtable_params")
     given = machine.address("fprobe_rht_params")
     machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, parameters.size))
@@ -130,61 +137,80 @@ def _growing(machine: RealMachine, table: int, entry: int, ip: int) -> None:
     length = inplace.get(machine, "rhashtable_params", given, "key_len")
     put(machine, "rhashtable", table, {"tbl": buckets, "key_len": length, "max_elems": _MOST, "rhlist": 1, "nelems": 1})
     place = buckets + first + 8 * (bucket(ip, 32) & _BUCKETS - 1)
-    machine.write_u64(place, entry)
-    machine.write_u64(entry, place | 1)  # the end of a chain says which one it is
+    for older, entry in zip([0, *entries], entries, strict=False):
+        put(machine, "rhlist_head", entry, {"rhead": place | 1, "next": older})  # the end of a chain says which one it is
+    machine.write_u64(place, entries[-1])
 
 
-def _by_ops(machine: RealMachine, function: Function) -> None:
+def _by_ops(machine: RealMachine, function: Function, count: int) -> None:
     """Through the ops that all fprobes without an exit handler share."""
     ops = machine.address("fprobe_ftrace_ops")
     flags = inplace.start(machine, ops, [function.site.ip])
-    inplace.note(machine, {"nr_ftrace_fprobes": (4, 1), "fprobe_ftrace_registered": (1, 1)})
+    inplace.note(machine, {"nr_ftrace_fprobes": (4, count), "fprobe_ftrace_registered": (1, 1)})
     layout.link(machine, [ops])
     serve(machine, function, [ops], flags)
 
 
-def _by_graph(machine: RealMachine, function: Function) -> None:
+def _by_graph(machine: RealMachine, function: Function, count: int) -> None:
     """Through the graph tracer that the others share."""
-    inplace.note(machine, {"nr_fgraph_fprobes": (4, 1), "fprobe_graph_registered": (1, 1)})
+    inplace.note(machine, {"nr_fgraph_fprobes": (4, count), "fprobe_graph_registered": (1, 1)})
     graph.register(machine, function, variable(machine, "fprobe_graph_ops"))
 
 
 _ENTRY = f"where a graph tracer serves it (v6.14 to v6.18): {graph.NOTES}"
 _EXIT = f"where a graph tracer serves it (from v6.14 on): {graph.NOTES}; before that: {rethooks.NOTES}"
+
+
+def _hooks(name: str, title: str, notes: str, make: Callable[[RealMachine, Function], _Made], **lab: Any) -> Iterator[Hook]:
+    """Those with so many of one kind. lab: what the lab's Fprobe is asked for."""
+    return each(
+        name,
+        title,
+        lambda m, f, n: _register(m, f, lambda: make(m, f), n),
+        lambda n: [Fprobe(**lab) for _ in range(n)],
+        notes,
+    )
+
+
 HOOKS = (
-    Hook(
+    *_hooks(
         "fprobe",
         "an fprobe with a bare handler: the function's entry",
-        lambda m, f: _attach(m, f, "entry_handler"),
-        lambda: [Fprobe()],
-        notes=_ENTRY,
+        _ENTRY,
+        lambda m, f: _bare(m, f, "entry_handler"),
     ),
-    Hook(
+    *_hooks(
         "fprobe-exit",
         "an fprobe with a bare handler: the function's return",
-        lambda m, f: _attach(m, f, "exit_handler"),
-        lambda: [Fprobe(entry=False, exit=True)],
-        notes=_EXIT,
+        _EXIT,
+        lambda m, f: _bare(m, f, "exit_handler"),
+        entry=False,
+        exit=True,
     ),
-    Hook(
+    *_hooks(
         "kprobe-multi",
         "BPF's kprobe_multi link, an fprobe with a BPF program: the function's entry",
+        _ENTRY,
         lambda m, f: _link(m, f, "entry_handler"),
-        lambda: [Fprobe(multi=True)],
-        notes=_ENTRY,
+        multi=True,
     ),
-    Hook(
+    *_hooks(
         "kretprobe-multi",
         "BPF's kprobe_multi link, an fprobe with a BPF program: the function's return",
+        _EXIT,
         lambda m, f: _link(m, f, "exit_handler"),
-        lambda: [Fprobe(entry=False, exit=True, multi=True)],
-        notes=_EXIT,
+        entry=False,
+        exit=True,
+        multi=True,
     ),
-    Hook(
-        "kprobe-session",
-        "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
-        lambda m, f: _link(m, f, *_LINKED),
-        lambda: [Fprobe(exit=True, multi=True)],
-        notes=_EXIT,
+    next(
+        _hooks(
+            "kprobe-session",
+            "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
+            _EXIT,
+            lambda m, f: _link(m, f, *_LINKED),
+            exit=True,
+            multi=True,
+        )
     ),
 )

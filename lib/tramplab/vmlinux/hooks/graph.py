@@ -77,7 +77,7 @@ def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int
     flags = inplace.get(machine, "ftrace_ops", gops, "flags") | FL_ENABLED | layout.FL_SUBOP
     put(machine, "ftrace_ops", gops, {"flags": flags, "managed": ops})
     head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (gops, "list")))
-    inplace.only_entry(machine, head, entry)
+    inplace.fill_list(machine, head, entry)
 
 
 def _place(machine: RealMachine, tracer: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ...base.errors import TramplabError
@@ -11,7 +11,7 @@ from ...lab.view import Function
 from ..run.arguments import FIRST
 from ..run.machine import RealMachine
 
-__all__ = ["FIRST", "Absent", "Expected", "Hook", "Observed", "require"]
+__all__ = ["FIRST", "Absent", "Expected", "Hook", "Observed", "each", "require"]
 
 
 class Absent(TramplabError):
@@ -62,6 +62,20 @@ class Hook:
     attach: Callable[[RealMachine, Function], Expected]
     lab: Callable[[], list[Request]] | None = None
     notes: str = ""
+
+
+def each(
+    name: str,
+    title: str,
+    attach: Callable[[RealMachine, Function, int], Expected],
+    lab: Callable[[int], list[Request]],
+    notes: str = "",
+) -> Iterator[Hook]:
+    """A hook for each number of consumers of one kind on a function, as in "fprobe" and "fprobe:2". attach and lab are given the
+    number."""
+    for n in (1, 2, 10):
+        called, said = (name, title) if n == 1 else (f"{name}:{n}", f"{title}; {n} of them")
+        yield Hook(called, said, lambda m, f, n=n: attach(m, f, n), lambda n=n: lab(n), notes)  # type: ignore[misc]
 
 
 def require(machine: RealMachine, *symbols: str) -> None:

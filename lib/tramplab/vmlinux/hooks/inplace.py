@@ -65,17 +65,20 @@ def start(machine: RealMachine, ops: int, ips: list[int], notrace: int = 0) -> i
 def empty_list(machine: RealMachine, struct: str, at: int, name: str) -> None:
     """A list_head with nothing on it, if the struct has that member."""
     if machine.opened.types.has(struct, name):
-        head = member(machine, struct, at, name)
-        machine.write(head, head.to_bytes(8, "little") * 2)
+        fill_list(machine, member(machine, struct, at, name))
 
 
-def only_entry(machine: RealMachine, head: int, entry: int) -> None:
-    """A list_head with one entry on it."""
-    machine.write(head, entry.to_bytes(8, "little") * 2)
-    machine.write(entry, head.to_bytes(8, "little") * 2)
+def fill_list(machine: RealMachine, head: int, *entries: int) -> None:
+    """A list_head with these entries on it, in this order."""
+    every = [head, *entries]
+    for before, at, after in zip([every[-1], *every[:-1]], every, [*entries, head], strict=True):
+        machine.write(at, after.to_bytes(8, "little") + before.to_bytes(8, "little"))
 
 
-def only_node(machine: RealMachine, head: int, node: int) -> None:
-    """A hlist_head with one node on it."""
+def add_node(machine: RealMachine, head: int, node: int) -> None:
+    """Put a node on a hlist_head, before those that are on it."""
+    first = machine.machine.read_u64(head)
+    machine.write(node, first.to_bytes(8, "little") + head.to_bytes(8, "little"))
+    if first:
+        machine.write_u64(first + 8, node)
     machine.write_u64(head, node)
-    machine.write(node, bytes(8) + head.to_bytes(8, "little"))

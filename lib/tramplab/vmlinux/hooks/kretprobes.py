@@ -6,6 +6,8 @@ outlives it (struct kretprobe_holder). Its own kprobe, at the function's beginni
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..run import layout
 from ..run.machine import RealMachine
 from . import inplace, pools, programs, rethooks
@@ -13,6 +15,8 @@ from .handlers import RETURN, Given, handler
 from .hook import Absent, Expected, Observed, require
 from .inplace import put
 
+#: Makes one whose handler is given this way back; gives what make() does.
+Make = Callable[[RealMachine, int], tuple[int, Observed]]
 #: The pre-handler of a kretprobe's kprobe.
 PRE = "pre_handler_kretprobe"
 _INSTANCE, _HOLDER = "kretprobe_instance", "kretprobe_holder"
@@ -20,27 +24,35 @@ _INSTANCE, _HOLDER = "kretprobe_instance", "kretprobe_holder"
 _CALLS = 10
 
 
-def make(machine: RealMachine) -> tuple[int, Expected]:
-    """A struct kretprobe whose kprobe is not yet on any function: its address, and what a call must show: its handler is given the
-    way back, in what the call has taken, and the function's value, in the registers. Raises Absent."""
+def several(machine: RealMachine, make: Make, count: int) -> tuple[dict[int, int], Expected]:
+    """So many struct kretprobes whose kprobes are not yet on any function, each with the handler of its kprobe, from that on that
+    runs first at the entry; and what a call must show. Raises Absent."""
     require(machine, PRE)
+    back = machine.machine.return_to
+    found = machine.address("arch_rethook_trampoline") if _hooked(machine) else back  # the other way writes the way back into all
+    made = [make(machine, to) for to in (back, *[found] * (count - 1))]
+    return {probe: machine.address(PRE) for probe, _ in made}, Expected(tuple(seen for _, seen in made))
+
+
+def make(machine: RealMachine, to: int) -> tuple[int, Observed]:
+    """A struct kretprobe and what a call must show of it: its handler is given this way back, in what the call has taken, and the
+    function's value, in the registers."""
     back = machine.opened.struct("rethook_node" if _hooked(machine) else _INSTANCE).fields["ret_addr"].offset
     value = machine.opened.struct("pt_regs").fields[programs.VALUE[machine.isa.name]].offset
     left, block = handler(machine, RETURN, Given(0, (back,)), Given(1, (value,)), 0)
     probe = machine.block(bytes(machine.opened.struct("kretprobe").size))
     _fill(machine, probe, left)
-    seen = Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler", value=True)
-    return probe, Expected((seen,))
+    return probe, Observed(block, 1, to, None, "the kretprobe's handler", value=True)
 
 
-def event(machine: RealMachine) -> tuple[int, Expected]:
-    """The same of a perf event with a BPF program: the program is given the way back and the function's value, in the registers."""
+def event(machine: RealMachine, _: int) -> tuple[int, Observed]:
+    """The same of a perf event with a BPF program: the program is given the caller and the function's value, in the registers."""
     left = programs.DISPATCHERS[True]
-    require(machine, PRE, left)
+    require(machine, left)
     prog, seen = programs.program(machine, True, machine.machine.return_to)
     probe = programs.event(machine, prog)
     _fill(machine, probe, machine.address(left))
-    return probe, Expected((seen,))
+    return probe, seen
 
 
 def _hooked(machine: RealMachine) -> bool:
