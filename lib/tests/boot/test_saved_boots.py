@@ -57,11 +57,14 @@ def test_few_counts_depend_on_what_was_measured_before():
 
 
 def test_what_a_module_attaches_on_arm64_is_the_images_to_the_instruction():
-    """Neither a JIT nor alternatives are in it, and an fprobe has one handler in both."""
+    """Neither a JIT nor alternatives are in it, and an fprobe has one handler in both. But a module has several fprobes in an
+    array, of which some share a bucket in which a return looks them up (see the tests of the hooks of images)."""
     pairs = probe_costs.compared(probe_costs.rows())
     of = pairs["probe"].str.match(r"(ops|fprobe|kprobe|kretprobe|direct\+ops)(?!.*(bpf|multi|session))")
     exact = pairs[of & (pairs["isa"] == "arm64")]
-    assert len(exact) > 30 and (exact["apart"] == 0).all(), exact[exact["apart"] != 0]
+    several = exact["probe"].isin(("fprobe-exit:2", "fprobe-exit:10"))
+    assert len(exact[~several]) > 30 and (exact[~several]["apart"] == 0).all(), exact[exact["apart"] != 0]
+    assert exact[several]["apart"].between(1, 60).all()
 
 
 def test_newest_kernels_have_at_least_45_kinds():

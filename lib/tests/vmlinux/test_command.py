@@ -142,7 +142,7 @@ def test_calls_of_one_image_and_of_two(tramplab, image):
 @every
 def test_the_lab_beside_it(tramplab, image):
     status, out, _ = tramplab(image, "--lab")
-    assert status == 0 and "and the lab's v6.12 beside it" in out and "bpf-fentry        core" in out
+    assert status == 0 and "and the lab's v6.12 beside it" in out and "bpf-fentry           core" in out
 
 
 @one

@@ -27,13 +27,16 @@ _ARGS = 3
 #: Probes that are hooks of an image by the same name.
 _SAME = (
     *("ops", "ops-assist", "ops-regs", "ops:2", "ops:10", "ops+10-elsewhere", "direct+ops", "bpf-fentry", "bpf-fexit"),
-    *("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi", "kprobe-session"),
+    *(f"{name}{several}" for name in ("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi") for several in ("", ":2", ":10")),
+    "kprobe-session",
 )
+#: Probes whose hook is another one where they are breakpoints.
+_BREAKPOINTS = ("kprobe", "kprobe-bpf", "kretprobe", "kretprobe:2", "kretprobe:10", "kretprobe-bpf")
 #: Probe -> the hook whose mechanism it is; of several the first that an image has.
 _HOOKS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in _SAME},
     "direct": ("direct", "direct-far"),
-    **{name: (name, name.replace("probe", "probe-brk")) for name in ("kprobe", "kprobe-bpf", "kretprobe", "kretprobe-bpf")},
+    **{name: (name, name.replace("probe", "probe-brk")) for name in _BREAKPOINTS},
     **dict.fromkeys(("function", "instance", "trigger", "stack", "perf-function"), ("ops",)),
     **dict.fromkeys(("graph", "graph-threshold"), ("graph",)),
     "kprobe-event": ("kprobe", "kprobe-brk"),
@@ -42,7 +45,7 @@ _HOOKS: dict[str, tuple[str, ...]] = {
     "fprobe-event-exit": ("fprobe-exit",),
 }
 #: Those of which nothing is around the mechanism but handlers and programs of ours: booted and image are comparable.
-COMPARED = (*_SAME, "direct", "kprobe", "kprobe-bpf", "kretprobe", "kretprobe-bpf")
+COMPARED = (*_SAME, "direct", *_BREAKPOINTS)
 #: The probes that are drawn.
 _DRAWN = (
     *("ops", "ops:2", "direct", "bpf-fentry", "bpf-fexit", "fprobe", "fprobe-exit", "kprobe", "kretprobe", "kprobe-multi"),
@@ -211,6 +214,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out |= {"compared": len(pairs), "equal": int((far == 0).sum()), "near": int((far <= NEAR).sum()), "near-is": NEAR}
     trampolines = pairs["probe"].isin(("bpf-fentry", "bpf-fexit"))
     out |= {"most-apart": int(far.max()), "bpf-most-apart": int(far[trampolines].max()), "ten-percent": int((percent <= 10).sum())}
+    out["five-percent"] = int((percent <= 5).sum())
     out |= {"kernels": len(saved.every()), "probes": len(PROBES)}
     counted = frame[frame["added"].notna()]
     by_order = (counted["turned"] - counted["added"]).abs()

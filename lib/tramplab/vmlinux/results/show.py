@@ -17,10 +17,10 @@ from .result import added, made
 #: Each image's path, and its result.
 Labelled = Sequence[tuple[str, dict[str, Any]]]
 #: Columns of a result's table, and how wide each is; the name of a hook in front of them.
-_COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 6, "loads": 7, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
-_NAME = 18
+_COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 5, "loads": 6, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
+_NAME = 20
 #: A table of several images: its number of columns, and their width.
-_SIDE, _WIDE = 6, 9
+_SIDE, _WIDE = 6, 8
 
 
 def text(result: dict[str, Any]) -> str:
@@ -110,11 +110,11 @@ def as_csv(results: Labelled) -> str:
 
 def lab_text(pairs: Iterable[Pair]) -> str:
     """The lab beside a real kernel, a line for each component of each hook."""
-    lines = [f"{'':<{_NAME + 11}}{'real':>7}{'lab':>7}{'off':>8}  loads+stores"]
+    lines = [f"{'':<{_NAME + 11}}{'real':>6}{'lab':>6}{'off':>8}  loads+stores"]
     for p in pairs:
         off = "" if p.off is None else f"{100 * p.off:+.0f} %"
         moved = "equal" if p.real[1:] == p.lab[1:] else f"{p.real[1]}+{p.real[2]}, {p.lab[1]}+{p.lab[2]}"
-        lines.append(f"{p.hook:<{_NAME}}{p.component:<11}{p.real[0]:>7}{p.lab[0]:>7}{off:>8}  {moved}")
+        lines.append(f"{p.hook:<{_NAME}} {p.component:<10}{p.real[0]:>6}{p.lab[0]:>6}{off:>8}  {moved}")
     return "\n".join(lines) + "\n"
 
 
@@ -131,14 +131,14 @@ def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -
     if not changed:
         same = "No hook differs: not in what is executed, nor in which functions."
         return "\n".join([*_wrapped(head), same, *_body(a)]) + "\n"
-    lines = [*_wrapped(head), "", f"{'':<{_NAME}}" + "".join(f"{n.split()[0]:>9}" for n in list(FIELDS.values())[:6])]
+    lines = [*_wrapped(head), "", f"{'':<{_NAME}}" + "".join(f"{n.split()[0]:>{_WIDE}}" for n in list(FIELDS.values())[:6])]
     for c in changed:
         if c.before is None or c.after is None:
             lines += _wrapped(f"{c.hook}: {c.said}")
             continue
         first = list(FIELDS)[:6]
-        lines.append(f"{c.hook:<{_NAME}}" + "".join(f"{c.before[n]:>9}" for n in first))
-        lines.append(f"{'':<{_NAME}}" + "".join(f"{_signed(c.after[n] - c.before[n]):>9}" for n in first))
+        lines.append(f"{c.hook:<{_NAME}}" + "".join(f"{c.before[n]:>{_WIDE}}" for n in first))
+        lines.append(f"{'':<{_NAME}}" + "".join(f"{_signed(c.after[n] - c.before[n]):>{_WIDE}}" for n in first))
         if c.before["mispredicts"] != c.after["mispredicts"]:
             lines.append(f"    mispredicted returns: {c.before['mispredicts']} -> {c.after['mispredicts']}")
         lines += [f"    {name:<40}{x:>6} -> {y}" for name, x, y in c.symbols]
