@@ -65,7 +65,7 @@ def test_the_saved_cases_are_those_of_todays_code():
 def test_a_usable_model_holds_in_every_way():
     """What the pages say: some models are usable, and none that is not has an estimate anywhere else."""
     good = {core.name for isa in ("x86_64", "arm64", "riscv64") for core in judged.usable(isa)}
-    assert good == {"golden-cove", "zen3", "zen4"}
+    assert good == {"golden-cove", "zen3", "zen4", "zen5"}
     for name in good:
         verdict = judged.verdict(name)
         assert verdict.inside >= 0.8 * verdict.cases and verdict.rank >= 0.9 and verdict.cases >= 5
@@ -141,7 +141,7 @@ def test_native_times_judge_by_the_same_rule():
         ("Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2", "GenuineIntel", "x86_64", "golden-cove"),
         ("Intel(R) Core(TM) i7-6700K, family 6, model 94, stepping 3", "GenuineIntel", "x86_64", "golden-cove"),  # its own is none
         ("AMD EPYC 9654, family 25, model 17, stepping 1", "AuthenticAMD", "x86_64", "zen4"),
-        ("AMD X, family 27, model 1, stepping 0", "AuthenticAMD", "x86_64", "zen4"),
+        ("AMD X, family 27, model 1, stepping 0", "AuthenticAMD", "x86_64", "zen5"),
         ("Raspberry Pi 4, CPU implementer 0x41, CPU variant 0x0, CPU part 0xd08", "0x41", "arm64", None),
     ],
 )

@@ -146,13 +146,13 @@ def test_the_model_of_the_cpus_core_leads():
     machines = {"a": zen4, "b": later, "c": hygon}
     frame = native_shapes.frame({n: shaped("x86_64", times, cpu=cpu) for n, cpu in machines.items()})
     first = native_shapes.ranks(frame).groupby("machine", sort=False)["estimator"].first()
-    assert dict(first) == {"a": "zen4", "b": "zen4", "c": "zen4"}
+    assert dict(first) == {"a": "zen4", "b": "zen5", "c": "zen5"}
     assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b", "c"}
     assert len(native_shapes.chart(frame).rows) == 3 * len(times)
     answers = [native_shapes.answer(part) for _, part in frame.groupby("machine", sort=False)]
     assert "The model of zen4 (the CPU's own core) ranks them" in answers[0]
-    assert "The model of zen4 (the nearest to the CPU) ranks" in answers[1]
-    assert "The model of zen4 (the nearest to the CPU) ranks" in answers[2]
+    assert "The model of zen5 (the nearest to the CPU) ranks" in answers[1]
+    assert "The model of zen5 (the nearest to the CPU) ranks" in answers[2]
 
 
 def test_hooks_of_several_machines_stand_side_by_side():
