@@ -3,11 +3,10 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.figures.show import show
-from tramplab.returns.features import FEATURES, HARMS, NO, PART, YES
+from tramplab.returns.features import FEATURES, YES
 from tramplab.studies.returns import features
-from tramplab.studies.returns.mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, builds
+from tramplab.studies.returns.mechanisms import FPROBE, KRETPROBE, LATEST, builds
 
 
 @pytest.fixture(scope="module")
@@ -57,48 +56,6 @@ def test_the_chart_has_a_kretprobe_an_fprobe_and_fexit_of_the_newest_release(fou
     panels = {panel for panel, *_ in told}
     assert sorted(isa for panel in panels for isa in panel.split(", ")) == ["arm64", "riscv64", "x86-64"]
     assert len(told) == len(panels) * len(features.SHOWN) * len(FEATURES)
-
-
-def test_answers_follow_from_the_rows(found):
-    said = features.answer(found)
-    assert "Of 15 features a kretprobe has 11 in full, and an fprobe of the same kernel 7 of these." in said
-    assert "less than a kretprobe when asked to keep a page of data for a call, see or count what its entry handler calls" in said
-    assert "its exit handler calls and count all calls that it misses." in said
-    assert "It does more when asked to let a kprobe be hit" in said and "goes astray with all but BPF fexit." in said
-    assert "BPF fexit alone can tell the arguments at the return" in said
-    same = features.answer(level(found))
-    assert "a kretprobe has 11 in full, and an fprobe of the same kernel 11" in same and "less" not in same and "more" not in same
-    assert "goes astray with all. " in features.answer(changed(found, HARMS, FEXIT, "left, both hooked"))
-    assert "astray" not in features.answer(changed(found, PART, feature="left, both hooked"))
-    endless = features.answer(changed(found, HARMS, FEXIT, "exit calls function"))
-    assert "A handler that calls the function never ends with BPF fexit." in endless
-    assert "alone" not in features.answer(changed(changed(found, NO, FEXIT), HARMS, FEXIT, "left, both hooked"))
-    assert "data for a call, tell the value, see or" in features.answer(changed(found, PART, FPROBE, "value read"))
-    one = features.answer(changed(found, NO, FPROBE, "tail call", "arm64"))
-    assert "has in full 7 of 11 on x86-64, 6 of 11 on arm64 and 7 of 11 on riscv64 of those" in one
-    assert ", and on arm64 to see both returns of a tail call" in one
-    neither = features.answer(changed(changed(found, PART, KRETPROBE, "tail call"), PART, FPROBE, "tail call"))
-    assert "has 10 in full, and an fprobe of the same kernel 6 of these" in neither  # what both lack is no feature of either
-
-
-def test_the_claim_follows_from_the_rows(found):
-    verdict = features.same_feature(found)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the feature")
-    assert set(verdict.numbers.values()) == {"7 of 11"} and "has 11 in full" in verdict.because
-    assert features.same_feature(level(found)).kind == HOLDS
-    harmed = changed(level(found), HARMS, FPROBE, release=LATEST)
-    assert features.same_feature(harmed).kind == DEPENDS  # in one feature a kretprobe harms, too
-    nothing = changed(changed(found, YES, KRETPROBE), NO, FPROBE)
-    assert features.same_feature(nothing).kind == FAILS
-    apart = changed(found, NO, FPROBE, "tail call", "arm64")
-    assert features.same_feature(apart).on == "the feature and the ISA"
-    better = changed(level(found), YES, FPROBE)
-    assert features.same_feature(better).kind == HOLDS and "It does more" in features.same_feature(better).because
-
-
-def test_older_kernels_do_not_decide_the_claim(found):
-    older = changed(found, NO, KRETPROBE, release="v6.12")
-    assert features.same_feature(older) == features.same_feature(found)
 
 
 def test_numbers_and_tables_are_of_the_rows(found):

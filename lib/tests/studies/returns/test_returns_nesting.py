@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.figures.show import show
 from tramplab.studies.returns.bounds import nesting, nesting_memory, nesting_told
 from tramplab.studies.returns.bounds.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
@@ -63,9 +62,7 @@ def test_a_pool_bounds_all_and_a_shadow_stack_each(calls):
 def test_whose_counter_has_a_miss_is_said_of_the_rows():
     """One ISA otherwise, and an fprobe that always knows."""
     rows = nesting_told.rows()
-    assert nesting_told.answer(rows.assign(told=nesting_told.OWN)) == "An fprobe's own counter has every call that it misses."
     other = rows.assign(told=rows["told"].mask(rows["isa"] == "riscv64", nesting_told.TASK))
-    assert nesting_told.answer(other).endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64, 0 on riscv64.")
     n = nesting_told.numbers(other)
     assert (n["sizes"], n["riscv64-own"], n["riscv64-task"]) == (16, 0, 0) and n["x86_64-task"] == 8
     assert nesting_told.numbers(rows.assign(told=nesting_told.OWN))["arm64-task"] == "none"
@@ -73,47 +70,6 @@ def test_whose_counter_has_a_miss_is_said_of_the_rows():
 
 def test_a_program_that_calls_the_function_misses_that_call():
     assert (nesting.guarded()[["seen", "missed"]] == 1).all(axis=None)
-
-
-def test_answers_follow_from_the_rows(calls):
-    said = nesting.answer(calls)
-    n = nesting.numbers(calls)
-    graph = "122 and 81 deep on x86-64, 98 and 70 on arm64 and riscv64"
-    assert "room for 10 calls for a kretprobe and 8 for an fprobe on return hooks, whether they are one task's" in said
-    assert f"calls can be {graph}, with {TASKS} tasks as with one" in said
-    assert said.endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64 and riscv64.")
-    assert f"after {n['x86_64-bpf-fexit-deepest']} calls on x86-64" in said
-
-    def told(where, **changed) -> str:
-        return nesting.answer(calls.assign(**{name: calls[name].where(~where, value) for name, value in changed.items()}))
-
-    pools, stacks = calls["keeps"].isin(POOLS), calls["keeps"] == STACK
-    assert "room for 7 calls for a kretprobe and 7 for" in told(pools, deepest=7, widest=7)
-    assert "which is not the same for one task and for many" in told(pools, widest=3)
-    assert f"but not with {TASKS} tasks as with one" in told(stacks, deepest_all=5)
-    assert "can be 60 and 60 deep, with" in told(stacks, deepest=60, deepest_all=60)
-    assert "and yet misses some after" in told(calls["mechanism"] == FEXIT, ends="missed")
-
-
-def test_the_verdict_follows_from_the_rows(calls):
-    assert nesting.run_out(calls).kind == HOLDS
-    assert nesting.run_out(calls).because.count("10 calls and an fprobe on return hooks nodes for 8 calls, whichever tasks") == 1
-
-    def told(where, **changed):
-        other = calls.assign(**{name: calls[name].where(~where, value) for name, value in changed.items()})
-        verdict = nesting.run_out(other)
-        return verdict.kind, verdict.on
-
-    stacks, pools = calls["keeps"] == STACK, calls["keeps"].isin(POOLS)
-    assert told(pools | stacks, seen=calls["calls"]) == (FAILS, "")  # nothing runs out
-    assert told(pools, seen=calls["calls"]) == (DEPENDS, "the mechanism")
-    assert told(stacks, seen=calls["calls"].clip(upper=100)) == (DEPENDS, "the mechanism")  # as if it were a pool
-    assert told(pools, seen=calls["tasks"] * calls["depth"].clip(upper=10)) == (DEPENDS, "the mechanism")  # as if it were a stack
-    hooks = calls["mechanism"] == RETHOOK
-    assert told(hooks, seen=calls["calls"]) == (DEPENDS, "the mechanism")  # a kretprobe's instances run out all the same
-    assert told(pools & (calls["isa"] == "arm64"), seen=calls["calls"])[1] == "the mechanism and the ISA"
-    assert told(calls["isa"] == "riscv64", right=False) == (DEPENDS, "the ISA")
-    assert told(calls["mechanism"] == FEXIT, seen=0) == (HOLDS, "")
 
 
 def test_memory_is_enough_for_all_calls_and_is_the_sum_of_its_parts(memory):
@@ -156,15 +112,11 @@ def test_more_probes_leave_less_depth_and_more_cpus_larger_rings():
 
 
 def test_what_is_said_of_memory_follows_from_the_rows(memory):
-    said, n = nesting_memory.answer(memory), nesting_memory.numbers(memory)
+    n = nesting_memory.numbers(memory)
     most = memory[memory["tasks"] == TASKS]
-    pools = most[most["keeps"].isin(POOLS)]["bytes"]
-    assert f"hold {pools.min()} to {pools.max()} bytes, and every one is seen" in said
-    assert "32 to 48 on x86-64, 40 to 56 on arm64 and riscv64 of a shadow stack" in said and n["shadow"] == 4096
-    assert "though not every one is seen" in nesting_memory.answer(memory.assign(seen=memory["seen"] - 1))
-    assert "hold 5 bytes" in nesting_memory.answer(memory.assign(bytes=5))
-    even = memory.assign(even=memory["even"].where(memory["even"] == 0, 9))
-    assert "when it is for 9 calls, rings when they are for 9, as" in nesting_memory.answer(even)
+    assert n["shadow"] == 4096 and (n["x86_64-graph-tracer-call"], n["x86_64-fprobe-graph-call"]) == (32, 48)
+    assert (n["arm64-graph-tracer-call"], n["arm64-fprobe-graph-call"]) == (40, 56)
+    assert (most["seen"] == most["calls"]).all(), "pools are made just large enough"
     assert n["arm64-kretprobe-rings-most"] == most.set_index(["isa", "name"])["bytes"]["arm64", "kretprobe, rings"]
 
 

@@ -1,16 +1,16 @@
-"""The time line of kretprobes: what releases are said to have is what their kernels do, and the verdict on k6 follows the rows."""
+"""The time line of kretprobes: what releases are said to have is what their kernels do, and numbers follow the rows."""
 
 import pytest
 
 from tramplab import Bpf, Fprobe, Kernel, Kretprobe, TramplabError
 from tramplab.ftrace import releases
+from tramplab.ftrace.releases import features, nearest
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import FAILS, HOLDS
 from tramplab.studies.returns import return_left
 from tramplab.studies.returns import return_releases as study
 from tramplab.studies.returns.mechanisms import breaks
-from tramplab.studies.returns.migration.migrated import SAME
-from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
+from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, NONE, SAID
+from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.saved import probes_saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -96,30 +96,15 @@ def test_words_for_releases():
     assert study.when(["v6.1", "v6.2", "v7.1"]) == "from v6.1 to v6.2 and in v7.1"
 
 
-def test_the_answer_follows_the_rows(rows):
-    said = study.answer(rows)
-    assert "on arm64 since v6.14, on riscv64 from v6.2 to v6.9 and since v6.14;" in said and "kretprobes since v6.14." in said
-    assert "on return hooks on x86-64 and riscv64 and with a list of their own on arm64" in said
-    assert said.endswith("took no kretprobe on riscv64 from v6.10 to v6.15.")
-    assert "took no kretprobe" not in study.answer(rows.assign(state=rows["state"].mask(rows["what"] == ENTRY, "breakpoint")))
-    never = rows.assign(state=rows["state"].where((rows["isa"] != "arm64") | (rows["what"] != FPROBE), NONE))
-    assert "on arm64 never," in study.answer(never) and "beside their kretprobes never." in study.answer(never)
-
-
-def test_the_verdict_on_k6_follows_the_rows(rows):
-    """It is of users that move unchanged; where an fprobe is missing, they cannot. The lack of one is told beside it."""
-    users = study.fields_read()
-    verdict = study.not_at_once(rows, users)
-    assert verdict.kind == HOLDS and verdict.numbers["first without"] == "v6.15" == study.numbers(rows)["removable"]
-    assert "Up to v6.13 some ISA" in verdict.because and f"{LATEST} still has kretprobes." in verdict.because
-    same = users.assign(outcome=SAME)
-    assert str(study.not_at_once(rows, same)) == "depends on the release"
-    there = rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, "graph tracer"))
-    assert study.not_at_once(there, same).kind == FAILS
-    assert study.not_at_once(there, users).kind == HOLDS
-    assert study.not_at_once(there, users).numbers["first without"] == SAID
-    gone = rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, NONE))
-    assert study.not_at_once(gone, same).kind == HOLDS
+def test_numbers_follow_the_rows(rows):
+    n = study.numbers(rows)
+    assert (n["removable"], n["together"], n["still"], n["riscv64-lost"], n["arm64-lost"]) == (
+        "v6.15", "since v6.14", 3, "v6.10", "never"
+    )  # fmt: skip
+    there = study.numbers(rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, "graph tracer")))
+    assert (there["removable"], there["together"], there["riscv64-lost"]) == (SAID, "all along", "never")
+    kept = rows.assign(state=rows["state"].mask((rows["what"] == KRETPROBE) & (rows["isa"] == "arm64"), NONE))
+    assert study.numbers(kept)["still"] == 2
 
 
 # --- What kernels still contain
@@ -137,21 +122,13 @@ def test_shares_are_of_the_rows(left):
         assert r.percent == round(100 * r.bytes / (r.bytes + r.kprobe)) and 0 < r.percent < 50
 
 
-def test_what_is_said_of_the_kernels_follows_the_rows(left):
-    said = return_left.answer(left)
-    n = return_left.numbers(left)
-    assert f"{n['x86_64-v7-2-bytes']} bytes on x86-64" in said and f"{n['x86_64-v7-2-times']} times as many bytes" in said
-    none = left.assign(bytes=left["bytes"].where(left["part"] != "fprobe", 0))
-    assert "fprobes have 0.0 times as many bytes" in return_left.answer(none)
-
-
-def test_real_kernels_bear_the_line_out(monkeypatch, rows):
-    """And would not, if one had fprobes before its release did, or no kretprobes."""
-    assert return_left.still_there().agrees
-    monkeypatch.setattr(study, "rows", lambda: rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, NONE)))
-    assert not return_left.still_there().agrees
-    monkeypatch.undo()
-    known = probes_saved.read()
-    known["kernels"][0]["parts"]["kretprobe"] = {}
-    monkeypatch.setattr(probes_saved, "read", lambda: known)
-    assert not return_left.still_there().agrees
+def test_real_kernels_bear_the_line_out(rows):
+    """All images have kretprobes, and none has fprobes before its release did; a build may leave them out."""
+    packages = {package.name: package for package in plain()}
+    for kernel in probes_saved.read()["kernels"]:
+        package, parts = packages[kernel["name"]], kernel["parts"]
+        assert "register_kretprobe" in parts["kretprobe"]
+        there = nearest(package.release) in study.has(rows, package.isa, FPROBE)
+        assert there or "register_fprobe" not in parts["fprobe"]
+        entry = bool(features(ISAS[package.isa], nearest(package.release), {})["kprobes_on_ftrace"])
+        assert ("kprobe_ftrace_handler" in parts["kprobe"]) == entry

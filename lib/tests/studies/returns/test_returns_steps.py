@@ -75,4 +75,3 @@ def test_parts_are_those_of_the_whole_call():
         assert n[f"{name}-all"] == n[f"{name}-{TRAMPOLINE}"] + n[f"{name}-handler"] + n[f"{name}-after"]
         assert n[f"{name}-after"] == n[f"{name}-{TIDY}"] + n[f"{name}-{LEAVE}"]
         assert n[f"{name}-all"] - n[f"{name}-handler"] < costs[ISA, mechanism, get(ISA, mechanism).release]
-    assert f"an fprobe {n['fprobe-all']} and fexit {n['fexit-all']}." in return_steps.answer(rows)

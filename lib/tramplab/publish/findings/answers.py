@@ -39,13 +39,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-contention-schedules": (0,),
         "fig-contention-misses": (1,),
     },
-    "kretprobe": {"fig-return-costs": (0,), "fig-return-many": (1,), "fig-return-published": (0,), "fig-return-saves": (0,)},
-    "kretprobe-bounds": {"fig-return-bounds": (0, 1, 3), "fig-return-memory": (0,)},
-    "kretprobe-features": {"fig-return-features": (0, 1, 2, 3, 4)},
-    "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
-    "kretprobe-migration": {"fig-return-migrated": (0, 1, 2), "fig-return-shims": (0,), "fig-kprobe-left": (0,)},
-    "kretprobe-steps": {"fig-return-steps": (0, 1, 2)},
-    "kretprobe-releases": {"fig-return-releases": (0, 1, 2, 3), "fig-return-left": (0,)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
 
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, on_each, slug
+from ...publish.phrases import isa_name, slug
 from ...returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
 from ..memo import once
 from ..shared.merged_panels import merged
@@ -102,20 +100,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _does(features: Iterable[str]) -> str:
-    return listed(FEATURES[name].does for name in features)
-
-
-def _asked(frame: pd.DataFrame) -> str:
-    """To do what, in all ISAs, and in some: "to x and y, and on arm64 to z"."""
-    isas = {name: tuple(part["isa"]) for name, part in frame.groupby("feature", sort=False)}
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name, some in sorted(isas.items(), key=lambda item: -len(item[1])):
-        groups.setdefault(some, []).append(name)
-    where = {some: "" if len(some) == len(ISAS) else f"on {listed(map(isa_name, some))} " for some in groups}
-    return ", and ".join(f"{where[some]}to {_does(names)}" for some, names in groups.items())
-
-
 @dataclass(frozen=True)
 class Had:
     """Of an ISA: whole: features that a kretprobe has in full; same: of these, those that an fprobe has in full as well."""
@@ -133,53 +117,6 @@ def _counts(known: pd.DataFrame) -> dict[str, Had]:
     return by_name
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """In how many features an fprobe does what a kretprobe does, where it does less and more, where calls go astray, and what fexit
-    alone does."""
-    return " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame), _astray(frame), _alone(frame))))
-
-
-def _as_much(frame: pd.DataFrame) -> str:
-    """Of the features that a kretprobe has in full, how many an fprobe has in full."""
-    counts = _counts(compared(frame))
-    if len(set(counts.values())) == 1:
-        had = next(iter(counts.values()))
-        some = f"a kretprobe has {had.whole} in full, and an fprobe of the same kernel {had.same} of these"
-        return f"Of {len(FEATURES)} features {some}."
-    each = on_each({isa: f"{had.same} of {had.whole}" for isa, had in counts.items()})
-    return f"Of {len(FEATURES)} features an fprobe has in full {each} of those that a kretprobe of the same kernel has in full."
-
-
-def _less(frame: pd.DataFrame) -> str:
-    data = compared(frame)
-    less = data[data["fprobe"] < data["kretprobe"]]
-    return f"An fprobe does less than a kretprobe when asked {_asked(less)}." if len(less) else ""
-
-
-def _more(frame: pd.DataFrame) -> str:
-    data = compared(frame)
-    more = data[data["fprobe"] > data["kretprobe"]]
-    return f"It does more when asked {_asked(more)}." if len(more) else ""
-
-
-def _astray(frame: pd.DataFrame) -> str:
-    harmed = frame[frame["outcome"] == HARMS]
-    parts = []
-    for name, part in harmed.groupby("feature", sort=False):
-        whole = frame[frame["feature"] == name].groupby("mechanism", sort=False)["outcome"].unique()
-        saved = [mechanism for mechanism, found in whole.items() if HARMS not in found]
-        who = f"all but {listed(saved)}" if saved else "all"
-        parts.append(f"{FEATURES[str(name)].harm} with {who if len(saved) < 3 else listed(part['mechanism'].unique())}.")
-    return " ".join(parts)
-
-
-def _alone(frame: pd.DataFrame) -> str:
-    """What no other mechanism does wholly anywhere."""
-    found = {name: set(part[part["outcome"] == YES]["mechanism"]) for name, part in frame.groupby("feature", sort=False)}
-    alone = [str(name) for name, who in found.items() if who == {FEXIT}]
-    return f"{FEXIT} alone can {_does(alone)}." if alone else ""
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
     "features"; "tried" (arguments); "x86_64-whole" (features that a kretprobe has in full), "x86_64-as-much" (of these, those
@@ -195,28 +132,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {f"{r.isa}-together": int(r.most) for r in together().itertuples()}
 
 
-# --- The claim
-
-
-@judges("k2")
-def same_feature(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a feature on an ISA if an fprobe of the newest kernel does as much of it as that kernel's kretprobe."""
-    frame = rows() if frame is None else frame
-    data = compared(frame)
-    cases = data.assign(truth=data["fprobe"] >= data["kretprobe"])
-    kind, on = across(cases, {"feature": "the feature", **BY_ISA})
-    counts = _counts(data)
-    because = " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame))))
-    return Verdict(kind, because, {isa_name(isa): f"{had.same} of {had.whole}" for isa, had in counts.items()}, on)
-
-
 FIGURES = (
     Figure(
         "fig-return-features",
         "What can each tell and do?",
         chart=lambda frame: heat_map("state", "lane", "step", meanings=MEANINGS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel for ISAs that are alike: a row per feature and a column for the kretprobe, the fprobe and fexit of the newest "
         "release. A hooked function above one that was left without a return goes astray with all but fexit, which alone tells "
         "arguments at the return. The table has the reasons.",

@@ -12,13 +12,10 @@ from ...ftrace import releases
 from ...ftrace.meant import fprobes_on_graph_tracer, takes_kretprobe
 from ...ftrace.releases import LATEST, Features, parse
 from ...isa import ISAS
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, on_each
+from ...publish.phrases import listed
 from ..memo import once
-from .migration import migrated
-from .migration.migrated import LOST, PROGRAM, SHIMMED, STAP
 
 NAME = "return_releases"
 TITLE = "Kretprobes and what could replace them, by release"
@@ -55,8 +52,6 @@ LANES = (
     Lane(FPROBE, "rethook", lambda f: _fprobe(f) if f["fprobe"] else NONE),
     Lane(FEXIT, "direct", lambda f: "direct call" if f["direct"] else NONE),
 )
-#: What keeps a kretprobe's calls -> as a sentence has it.
-KEPT = {"own list": "with a list of their own", "return hook": "on return hooks"}
 
 
 @once
@@ -150,37 +145,10 @@ def has(frame: pd.DataFrame, isa: str, *whats: str) -> list[str]:
     return list(there[there].index)
 
 
-def _each(frame: pd.DataFrame, what: str) -> str:
-    """When each ISA has it: "on x86-64 since v5.18, on arm64 ..."."""
-    return ", ".join(f"on {isa_name(isa)} {when(has(frame, isa, what))}" for isa in frame["isa"].unique())
-
-
-def _still(frame: pd.DataFrame) -> str:
-    """What keeps a kretprobe's calls in the newest release: "on return hooks on x86-64 and riscv64, ..."."""
-    newest = frame[(frame["release"] == LATEST) & (frame["what"] == KRETPROBE)]
-    alike = newest.groupby("state", sort=False)["isa"]
-    return listed(f"{KEPT[str(state)]} on {listed(map(isa_name, isas))}" for state, isas in alike)
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Since when an ISA has each replacement, since when all have one, and whether the newest release still has kretprobes."""
-    return (
-        f"An fprobe that sees returns is there {_each(frame, FPROBE)}; BPF's fexit {_each(frame, FEXIT)}. "
-        f"All ISAs have had an fprobe that sees returns beside their kretprobes {when(together(frame))}. "
-        f"{LATEST} still has kretprobes on all of them, {_still(frame)}.{_refused(frame)}"
-    )
-
-
 def refused(frame: pd.DataFrame, isa: str) -> list[str]:
     """The releases in which functions of an ISA that ftrace can trace take no kretprobe."""
     there = has(frame, isa, ENTRY)
     return [release for release in frame["release"].unique() if release not in there]
-
-
-def _refused(frame: pd.DataFrame) -> str:
-    found = {isa: refused(frame, isa) for isa in frame["isa"].unique()}
-    said = ", ".join(f"on {isa_name(isa)} {when(which)}" for isa, which in found.items() if which)
-    return f" Functions that ftrace can trace took no kretprobe {said}." if said else ""
 
 
 def together(frame: pd.DataFrame) -> list[str]:
@@ -190,16 +158,18 @@ def together(frame: pd.DataFrame) -> list[str]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both", "-refused" (in which releases); "together" (an fprobe on all of
-    them), "removable", "later" (see these)."""
+    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both", "-refused" (in which releases), "-lost" (the first in which the
+    fprobe is gone again, "never"); "together" (an fprobe on all of them), "removable", "later" (see these); "still" (ISAs whose
+    newest release has kretprobes)."""
     out: dict[str, object] = {}
     for isa in frame["isa"].unique():
         out |= {f"{isa}-fprobe": when(has(frame, isa, FPROBE)), f"{isa}-fexit": when(has(frame, isa, FEXIT))}
         out |= {f"{isa}-both": when(has(frame, isa, FPROBE, FEXIT)), f"{isa}-refused": when(refused(frame, isa))}
-    return out | {"together": when(together(frame)), "removable": removable(frame), "later": later(frame)}
-
-
-# --- The claim
+        there = has(frame, isa, FPROBE)
+        known = releases.known()[releases.known().index(there[0]) :]
+        out[f"{isa}-lost"] = next((release for release in known if release not in there), "never")
+    still = sum(LATEST in has(frame, isa, KRETPROBE) for isa in frame["isa"].unique())
+    return out | {"together": when(together(frame)), "removable": removable(frame), "later": later(frame), "still": still}
 
 
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
@@ -225,69 +195,12 @@ def later(frame: pd.DataFrame) -> int:
     return len(known) - 1 - known.index(first) if first in known else 0
 
 
-def unmoved(frame: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
-    """A row per release from SAID on of which it is known whether users could move unchanged: release, truth (they could not: on
-    some ISA no fprobe sees returns, or a program of BPF or systemtap reads there what it is not told as under a kretprobe).
-
-    users: rows of migrated, with their release. A release with an fprobe everywhere, whose fields were not told apart, has no row.
-    """
-    every, told = together(frame), users[users["use"].isin((PROGRAM, STAP))]
-    out = []
-    for release in releases.known()[releases.known().index(SAID) :]:
-        read = told[told["release"] == release]
-        if release not in every or len(read):
-            out.append({"release": release, "truth": release not in every or bool(read["outcome"].isin((SHIMMED, LOST)).any())})
-    return pd.DataFrame(out)
-
-
-def fields_read() -> pd.DataFrame:
-    """What users of kretprobes read, under the replacement: rows of migrated with their release."""
-    return pd.concat([migrated.rows().assign(release=LATEST), migrated.older()], ignore_index=True)
-
-
-@judges("k6")
-def not_at_once(frame: pd.DataFrame | None = None, users: pd.DataFrame | None = None) -> Verdict:
-    """True of a release if kretprobe's users could not have moved in it as they are: the mail wants the interface gone when all of
-    them have. Whether an fprobe was there is the least of it, and is told beside it.
-
-    users: rows of fields_read().
-    """
-    known, users = rows() if frame is None else frame, fields_read() if users is None else users
-    judged = unmoved(known, users)
-    kind, on = across(judged, {"release": "the release"})
-    isas = list(dict.fromkeys(known["isa"]))
-    cannot = cases(known).groupby("isa", sort=False)["truth"]
-    some = users[(users["release"] == LATEST) & (users["use"] == PROGRAM)]
-    broken = {isa: int(some[some["isa"] == isa]["outcome"].isin((SHIMMED, LOST)).sum()) for isa in isas}
-    gone = removable(known)
-    because = (
-        f"A BPF program that moves as it is loses {on_each(broken, 'fields')} in {LATEST}. Up to {_before(together(known))} some "
-        f"ISA had no fprobe that sees returns. {LATEST} {'still has' if _everywhere(known) else 'no longer has'} kretprobes."
-    )
-    values: dict[str, int | float | str] = {f"{isa_name(isa)}, fields of a BPF program lost": broken[isa] for isa in isas}
-    values |= {f"{isa_name(str(i))}, releases without an fprobe": f"{p.sum()} of {len(p)}" for i, p in cannot}
-    values |= {"releases judged": len(judged), "in which users could not move": int(judged["truth"].sum())}
-    return Verdict(kind, because, {**values, "first without": gone}, on)
-
-
-def _before(there: list[str]) -> str:
-    """The last release before something was there for good."""
-    known = releases.known()
-    return known[known.index(there[0]) - 1] if there and there[0] != known[0] else known[-1] if not there else known[0]
-
-
-def _everywhere(frame: pd.DataFrame) -> bool:
-    """Are there kretprobes on every ISA in the newest release?"""
-    return all(LATEST in has(frame, isa, KRETPROBE) for isa in frame["isa"].unique())
-
-
 FIGURES = (
     Figure(
         "fig-return-releases",
         "Since which release could something else replace a kretprobe?",
         chart=lambda frame: state_strip(lane="what")(drawn(frame)),
         table=table,
-        answer=answer,
         tabs="isa",
         alt="For each ISA bands over the releases: how a kretprobe is entered, where its instances are, what its pool is "
         "and how it returns; what sees returns for an fprobe, and whether there is fexit. Fprobes are on the graph tracer "

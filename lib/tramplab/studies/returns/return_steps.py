@@ -10,7 +10,6 @@ import pandas as pd
 from ...lab.reading.rest import rest
 from ...lab.reading.walk import walk
 from ...publish.figures.figure import Figure
-from ...publish.phrases import listed
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ..memo import once
 from ..shared.milestones import golden, stretches  # noqa: F401 (part of a study)
@@ -128,28 +127,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How many instructions each executes behind the function, before its program and after it."""
-    n, names = numbers(frame), list(frame["isa"].unique())
-    stores = listed(str(n[f"{name}-stores"]) for name in names)
-    return (
-        f"With a BPF program at the return, from a function's return to its caller {_each(n, 'all')}. Up to the program, where "
-        f"registers are saved and the call is found, {_each(n, TRAMPOLINE)}, with {stores} stores. Behind the program "
-        f"{_each(n, 'after')}, to give back what was taken and to leave."
-    )
-
-
-def _each(n: dict[str, int], what: str) -> str:
-    kretprobe, fprobe, fexit = (n[f"{name}-{what}"] for name in WALKS)
-    return f"a kretprobe executes {kretprobe} instructions, an fprobe {fprobe} and fexit {fexit}"
-
-
 FIGURES = (
     Figure(
         "fig-return-steps",
         f"Which way does a hooked return go? (x86-64, {LATEST})",
         body=body,
-        answer=answer,
         limits="Emulated counts, no timing. The end of one call of a one-argument function, with one BPF program that counts: on a "
         "kretprobe, on an fprobe by a link of kprobe_multi, and as fexit; stretches begin at the milestone named and end at the "
         "next.",

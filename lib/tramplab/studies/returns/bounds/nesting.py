@@ -6,29 +6,24 @@ import pandas as pd
 
 from ....isa import ISAS
 from ....lab.places import STACK_SIZE
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import heat_map
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, slug
+from ....publish.phrases import slug
 from ....publish.table import pivot
-from ....returns import STACK, Bounds, counted
+from ....returns import Bounds, counted
 from ....trampolines.bpf import Bpf
 from ....trampolines.reentry import HOOKED
 from ...memo import once
-from ..mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, get
+from ..mechanisms import FEXIT, get
 from . import nesting_told
-from .nesting_builds import CPUS, FRAME, POOLS, TASKS, bounds, by_isa, keeps, kernel, shown
+from .nesting_builds import CPUS, TASKS, bounds, keeps, kernel, shown
 from .nesting_told import NOBODY, OWN, TASK
 
 NAME = "nesting"
 TITLE = "Calls on their way at once, and who misses some"
 DEPTHS, TASK_COUNTS = (1, 4, 16, 64, 128), (1, TASKS)
-#: Depth at which a kretprobe and the graph tracer are compared.
-SHALLOW = 4
 #: Up to where bounds are looked for: calls of a task, and tasks.
 DEEPEST, MOST_TASKS = 512, 16
-#: Mechanism with a pool -> how a sentence names it.
-POOLED = {KRETPROBE: "a kretprobe", RETHOOK: "an fprobe on return hooks"}
 SHORT = {OWN: "probe", TASK: "task", NOBODY: "-"}
 UNITS = {"percent": "of calls"}
 
@@ -123,42 +118,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return pivot("said", "depth", index=("isa", "name", "tasks"), total=False)(frame.assign(said=said))
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What bounds a pool, a shadow stack and a frame, and when an fprobe's own counter knows of a miss."""
-    data = whole(frame)
-    return " ".join((_pools(data), _stacks(data), _frames(data), nesting_told.answer(nesting_told.rows())))
-
-
-def _pools(known: pd.DataFrame) -> str:
-    """How many calls a pool is for, and whether one task's calls and those of many come to the same."""
-    pools = known[known["keeps"].isin(POOLS)]
-    sizes = {m: part["deepest"].unique() for m, part in pools.groupby("mechanism", sort=False)}
-    each = [f"{'/'.join(map(str, n))}{' calls' * (not i)} for {POOLED[m]}" for i, (m, n) in enumerate(sizes.items())]
-    shared = (pools["deepest"] == pools["widest"]).all()
-    whose = "whether they are one task's or each another's" if shared else "which is not the same for one task and for many"
-    return f"A pool is for the calls of all tasks: with {CPUS} CPUs it has room for {listed(each)}, {whose}."
-
-
-def _stacks(known: pd.DataFrame) -> str:
-    """How deep calls can be on shadow stacks, and whether other tasks matter."""
-    stacks = known[known["mechanism"].isin((FGRAPH, FPROBE))]
-    rooms = {str(isa): " and ".join(map(str, part["deepest"])) for isa, part in stacks.groupby("isa", sort=False)}
-    alike = (stacks["deepest"] == stacks["deepest_all"]).all()
-    return (
-        f"A shadow stack is a task's own: under the graph tracer and under an fprobe on it calls can be {by_isa(rooms, 'deep')}, "
-        f"{'with' if alike else 'but not with'} {TASKS} tasks as with one."
-    )
-
-
-def _frames(known: pd.DataFrame) -> str:
-    """What ends fexit's frames."""
-    frames = known[known["keeps"] == FRAME]
-    ends = by_isa(dict(zip(frames["isa"], frames["deepest"], strict=True)), "calls")
-    if (frames["ends"] == STACK).all():
-        return f"fexit has a frame on the stack for each call and misses none, until after {ends} the stack itself ends."
-    return f"fexit has a frame on the stack for each call, and yet misses some after {ends}."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
     tasks), "-tasks" (with a call each); "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
@@ -173,53 +132,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {f"told-{name}": number for name, number in nesting_told.numbers(nesting_told.rows()).items()}
 
 
-# --- The claim
-
-
-def truth(part: pd.DataFrame) -> bool:
-    """Is the bound of one mechanism, in its rows, what was said: a pool's so many calls of all tasks together, a shadow stack's so
-    many of each? Both have to be reached, by a run in which calls are missed."""
-    short = part[~part["ended"] & (part["seen"] < part["calls"])]
-    if short.empty or not part[~part["ended"]]["right"].all():
-        return False
-    pool = part["keeps"].iloc[0] in POOLS
-    bound = short["seen"] if pool else short["seen"] / short["tasks"]
-    fits = part[~part["ended"] & (part["seen"] == part["calls"])]
-    need = fits["calls"] if pool else fits["depth"]
-    return bound.nunique() == 1 and bool((need <= bound.iloc[0]).all()) and short["tasks"].nunique() > 1
-
-
-@judges("k3")
-def run_out(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a kretprobe, and of an fprobe on return hooks, if its pool bounds the calls of all tasks together; of the graph
-    tracer's shadow stack if it bounds those of each task."""
-    frame = rows() if frame is None else frame
-    judged = frame[frame["mechanism"] != FEXIT]
-    parts = judged.groupby(["isa", "name"], sort=False)
-    cases = pd.DataFrame([{"isa": isa, "name": name, "truth": truth(part)} for (isa, name), part in parts])
-    kind, on = across(cases, {"name": "the mechanism", **BY_ISA})
-    data = whole(judged)
-    rooms = {m: by_isa(dict(part.groupby("isa", sort=False)["deepest"].max()), "calls") for m, part in data.groupby("mechanism")}
-    at = judged[(judged["tasks"] == TASKS) & (judged["depth"] == SHALLOW)].groupby("mechanism")["seen"]
-    seen = {m: "/".join(map(str, sorted(set(n)))) for m, n in at}
-    because = (
-        f"With what kernels make on {CPUS} CPUs, a kretprobe has instances for {rooms[KRETPROBE]} and an fprobe on return hooks "
-        f"nodes for {rooms[RETHOOK]}, whichever tasks they are of: of {SHALLOW * TASKS} on their way, {SHALLOW} of each of {TASKS} "
-        f"tasks, the kretprobe sees {seen[KRETPROBE]} return, the graph tracer {seen[FGRAPH]}. A task's shadow stack has room for "
-        f"{rooms[FGRAPH]} under the graph tracer and {rooms[FPROBE]} under an fprobe; deeper ones are missed, however few the "
-        "tasks."
-    )
-    values: dict[str, int | float | str] = {f"{isa_name(r.isa)}, {r.name}": int(r.deepest) for r in data.itertuples()}
-    return Verdict(kind, because, values, on)
-
-
 FIGURES = (
     Figure(
         "fig-return-bounds",
         "Which calls are missed, at which depth, with how many tasks?",
         chart=lambda frame: heat_map("percent", rows=("line", "tasks"), columns="depth")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt=f"A panel per ISA with a row per mechanism, of 1 and of {TASKS} tasks, and a column per depth: percent of the calls "
         "that are not seen returning. Rows of pools fill up with tasks and with depth; those of shadow stacks only at the deepest, "
         "and alike for any number of tasks; BPF's fexit misses none. The table has the bounds.",

@@ -18,7 +18,7 @@ from ...memo import once
 from ...shared.order import largest_first
 from ..mechanisms import FPROBE, KRETPROBE, Build, breaks, get
 from .nesting import DEEPEST
-from .nesting_builds import CPUS, FRAME, POOLS, STACK, TASKS, by_isa, held_by, keeps, kernel, shown, sized
+from .nesting_builds import CPUS, STACK, TASKS, held_by, keeps, kernel, shown, sized
 
 NAME = "nesting_memory"
 TITLE = "What the bounds of return hooks take in memory"
@@ -153,33 +153,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[["isa", "name", "tasks", "seen", "bytes", *COLUMNS.values()]]
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What DEPTH calls each of TASKS tasks take, of which not all may be seen; and up to where a pool takes less than a stack."""
-    most, data = frame[frame["tasks"] == TASKS], whole(frame)
-    pools, stacks, frames = (most[most["keeps"].isin(kinds)] for kinds in (POOLS, (STACK,), (FRAME,)))
-    seen = "and every one is seen" if (most["seen"] == most["calls"]).all() else "though not every one is seen"
-    spread = {str(isa): _range(part["call"]) for isa, part in stacks.groupby("isa", sort=False)}
-    lists, rings = (_range(data["even"][data["keeps"] == kind]) for kind in POOLS)
-    return (
-        f"For {DEPTH} calls each of {TASKS} tasks, pools of that size hold {_range(pools['bytes'])} bytes, {seen}; the tasks' "
-        f"shadow stacks {_range(stacks['bytes'])}, however few calls there are; fexit's code and frames "
-        f"{_range(frames['bytes'])}, the frames only while the calls are on their way. A call takes {_range(pools['call'])} bytes "
-        f"of a pool, {by_isa(spread)} of a shadow stack, and under fexit {_range(frames['call'])} of the stack. A list holds as "
-        f"much as one shadow stack when it is for {lists} calls, rings when they are for {rings}, as each CPU's fill whole pages "
-        "since v6.12."
-    )
-
-
-def _range(values: pd.Series) -> str:
-    """A number, or the least and the largest.
-
-    >>> _range(pd.Series([3, 5, 4])), _range(pd.Series([3, 3]))
-    ('3 to 5', '3')
-    """
-    low, high = int(values.min()), int(values.max())
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
     "arm64-probes-4-deepest"; "arm64-kretprobe-list-32-cpus" (bytes); "arm64-data-more"; "data", "depth", "shadow" (bytes);
@@ -211,7 +184,6 @@ FIGURES = (
         f"How many bytes does it take to see {DEPTH} calls per task return?",
         chart=lambda frame: dumbbell("bytes", "name", "held for", shared=True)(_ends(frame)),
         table=table,
-        answer=answer,
         alt=f"A panel per ISA with a line per mechanism: bytes held for {DEPTH} calls of one task, and of {TASKS}. Both are "
         "most with the graph tracer and with fprobes on it, a page for each task; rings in whole pages take the same for "
         "one task and for all; lists and fexit's frames take least.",

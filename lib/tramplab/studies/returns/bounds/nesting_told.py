@@ -9,7 +9,7 @@ from ....returns import Counted
 from ....returns.features import SIZES, WORD, Stage, without_room
 from ...memo import once
 from ..mechanisms import FPROBE, get
-from .nesting_builds import by_isa, kernel
+from .nesting_builds import kernel
 
 OWN, TASK, NOBODY = "the probe", "the task", "nobody"
 
@@ -34,17 +34,6 @@ def rows() -> pd.DataFrame:
 def own(frame: pd.DataFrame) -> dict[str, int]:
     """ISA -> sizes with which the probe's own counter has the calls."""
     return {str(isa): int((part["told"] == OWN).sum()) for isa, part in frame.groupby("isa", sort=False)}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """With how many sizes an fprobe's own counter has the calls that it misses."""
-    sizes, counted = frame["data"].nunique(), own(frame)
-    if set(counted.values()) == {sizes}:
-        return "An fprobe's own counter has every call that it misses."
-    return (
-        "Whether an fprobe's own counter has the calls that it misses, or the task's alone, follows from how much data its calls "
-        f"have: its own with {by_isa(counted, f'of {sizes} sizes')}."
-    )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -14,7 +13,7 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import slug
 from ....publish.table import pivot
 from ....returns import PARTS, SHADOW, held
 from ....trampolines.bpf import Bpf
@@ -45,14 +44,6 @@ _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
     FEXIT: lambda isa, names: [Bpf(fexit=1, filter=(name,)) for name in names],
 }
 BARE, PROGRAM = (KRETPROBE, FPROBE), (KRETPROBE_BPF, MULTI, FEXIT)
-#: Their names in sentences.
-CALLED = {
-    KRETPROBE: "a kretprobe",
-    FPROBE: "an fprobe",
-    KRETPROBE_BPF: "a kretprobe",
-    MULTI: "an fprobe",
-    FEXIT: "fexit",
-}
 #: A kernel of x86-64 that is booted without mitigations, and one with retpolines and SRSO's safe return.
 PLAIN, MITIGATED = "plain", "mitigated"
 #: What each return has more then, JMP, CALL, LEA and RET instead of RET; and each call of what a register holds, whose thunk is
@@ -213,39 +204,6 @@ def mitigated(frame: pd.DataFrame) -> pd.DataFrame:
     return out.assign(instructions=out["instructions"] + RETURN * out["returns"] + INDIRECT * out["indirect"])
 
 
-def even_at(frame: pd.DataFrame, pair: tuple[str, str]) -> int:
-    """From how many instructions more for each return and each indirect call on a single probe of the first of two kinds takes no
-    more than one of the second, on x86-64; 0 if it does not take more as it is, or whatever they take."""
-    (one, branches), (other, others) = (
-        (_value(frame, "x86_64", m, "instructions"), _value(frame, "x86_64", m, "returns") + _value(frame, "x86_64", m, "indirect"))
-        for m in pair
-    )
-    return math.ceil((one - other) / (others - branches)) if one > other and others > branches else 0
-
-
-def _by_mechanism(frame: pd.DataFrame, told: Callable[[pd.DataFrame, str, str], int], of: Iterable[str]) -> str:
-    """A number for each of these mechanisms and each ISA, in a sentence."""
-    return "; ".join(f"{CALLED[m]} {on_each({isa: told(frame, isa, m) for isa in ISAS})}" for m in of)
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What a further probe adds, and from how many on fprobes are the cheaper ones."""
-    bare, program = ({isa_name(isa): cheaper_from(frame, isa, pair) for isa in ISAS} for pair in PAIRS.values())
-    return (
-        f"Each further probe on a function adds, in instructions of {LATEST} with a bare handler: "
-        f"{_by_mechanism(frame, further, BARE)}. Each further one with a BPF program adds: "
-        f"{_by_mechanism(frame, further, PROGRAM)}. Booted without mitigations, fprobes on one function add fewer instructions "
-        f"than as many kretprobes, with bare handlers, with {_where(bare)}; with a BPF program behind each, with {_where(program)}."
-    )
-
-
-def _where(begins: dict[str, int]) -> str:
-    """From how many on something is so, by ISA."""
-    always, never = (listed(isa for isa, n in begins.items() if n == this) for this in (1, 0))
-    where = [f"{n} and more on {isa}" for isa, n in begins.items() if n > 1]
-    return listed([*where, *(f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas)])
-
-
 def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Instructions on x86-64: two lines per mechanism, booted without mitigations and with them, a column per number of probes, and
     what one adds in Debian's kernel of the same release."""
@@ -264,32 +222,12 @@ def _debian(mechanism: str, booted: str) -> int | None:
     return saved.added("x86_64", LATEST, hook) if booted == PLAIN else saved.mitigated_added(LATEST, hook)
 
 
-def mitigations_answer(frame: pd.DataFrame) -> str:
-    """From how many probes on fprobes are the cheaper ones, with and without mitigations; and when one alone is."""
-    with_them, parts = mitigated(frame), []
-    for handlers, pair in PAIRS.items():
-        plain, other = (_from(cheaper_from(of, "x86_64", pair)) for of in (frame, with_them))
-        parts.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
-    even = [(handlers, even_at(frame, pair)) for handlers, pair in PAIRS.items()]
-    alone = listed(f"{n} (with {handlers})" for handlers, n in even if n)
-    rest = f" One alone does where each return and each indirect call takes as much as {alone} instructions more." if alone else ""
-    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(parts)}.{rest}"
-
-
-def _from(probes: int) -> str:
-    return f"from {probes} on" if probes else "with no number"
-
-
-def memory_answer(frame: pd.DataFrame) -> str:
-    """What a further function takes."""
-    return f"Each further function with a probe holds, in bytes: {_by_mechanism(frame, each, _ON_EACH)}."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
     function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number"),
     "x86_64-program-from" with BPF programs, and "x86_64-mitigated-from" and "x86_64-mitigated-program-from" with mitigations;
-    "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations."""
+    "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations.
+    "arm64-kretprobe-image-step": what each of eight further ones adds to two in Debian's image."""
     values: dict[str, object] = {}
     for isa in ISAS:
         values |= {f"{isa}-{name}": cheaper_from(frame, isa, pair) or "no number" for name, pair in _FROM.items()}
@@ -297,11 +235,22 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             key = f"{isa}-{slug(m)}"
             values |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
             values |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
+            if m in _DEBIAN:
+                values[f"{key}-image-step"] = _image_step(isa, m)
     for m in _ON_ONE:
         values |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
     with_them = mitigated(frame)
     values |= {f"x86_64-mitigated-{name}": cheaper_from(with_them, "x86_64", pair) or "no number" for name, pair in _FROM.items()}
     return values | {"return-more": RETURN, "indirect-more": INDIRECT}
+
+
+def _image_step(isa: str, mechanism: str) -> int:
+    """Instructions that a further probe adds in Debian's image of the newest release, where it has to be counted."""
+    hook = _DEBIAN[mechanism]
+    if mechanism in (KRETPROBE, KRETPROBE_BPF) and breaks(isa, LATEST):
+        hook = hook.replace("kretprobe", "kretprobe-brk")
+    two, ten = (saved.added(isa, LATEST, f"{hook}:{n}") for n in (2, 10))
+    return round((ten - two) / 8)
 
 
 FIGURES = (
@@ -311,7 +260,6 @@ FIGURES = (
         rows=by_probes,
         chart=lines("instructions", over="probes", series=("mechanism",)),
         table=probes_table,
-        answer=answer,
         alt="A panel per ISA with a line per mechanism: instructions that a call has more, against how many probes see it return.",
         limits="Emulated counts of one call in the newest release, without the handlers: BPF programs where that is said and with "
         "fexit, else bare ones; all probes are of a kind. x86-64 is booted without mitigations.",
@@ -321,7 +269,6 @@ FIGURES = (
         "Do mitigations change how many probes are cheaper as fprobes?",
         rows=by_probes,
         table=mitigations_table,
-        answer=mitigations_answer,
         limits="Counts, no timing: a thunk takes longer than its instructions. mitigated: retpolines and SRSO's safe return, "
         f"{RETURN} and {INDIRECT} instructions each, as in Debian's images. Debian: its kernel, run so, with one probe.",
     ),
@@ -331,7 +278,6 @@ FIGURES = (
         rows=by_functions,
         chart=lines("bytes", over="functions", series=("mechanism",), log="xy"),
         table=functions_table,
-        answer=memory_answer,
         alt="A panel per ISA with a line per mechanism: bytes of memory held, against how many functions have a probe each.",
         limits="Bytes of structs, pools and code in the lab, on one CPU; pools as kernels make them. Without shadow stacks, hashes "
         "and tables.",

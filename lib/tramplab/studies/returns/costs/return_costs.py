@@ -13,13 +13,12 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.figures.fitted import digits
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import slug
 from ....vmlinux.saved import saved
 from ...memo import once
 from ...shared.order import largest_first
 from ...time import saved_times
-from ..mechanisms import FEXIT, FPROBE, HOOKS, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs, spoken
+from ..mechanisms import FEXIT, HOOKS, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs
 
 NAME = "return_costs"
 TITLE = "Seeing a function return, by mechanism and part"
@@ -179,63 +178,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def _newest(frame: pd.DataFrame) -> pd.DataFrame:
-    return totals(frame[frame["release"] == LATEST])
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What the mechanisms of the newest kernels add, with a bare handler and with a BPF program, cheapest first; where an fprobe is
-    cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say, and what was timed."""
-    data = _newest(frame).sort_values(["isa", "instructions"])
-    data["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in data.itertuples()]
-    bpf = data["mechanism"].isin(PROGRAMS)
-    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (data[~bpf], data[bpf]))
-    parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
-        index="isa", columns="part", values="instructions"
-    )
-    taken = {isa: f"{parts.loc[isa, 'exception']} of {parts.loc[isa].sum()}" for isa in ISAS}
-    return (
-        f"A bare handler at a function's return adds, in instructions of {LATEST}: {on_each(bare)}. "
-        f"With a BPF program it adds: {on_each(program)}. "
-        f"An fprobe on the graph tracer adds fewer than a kretprobe {_where(frame, FPROBE, KRETPROBE)}, and "
-        f"a program of kprobe_multi fewer than one on a kretprobe {_where(frame, MULTI, KRETPROBE_BPF)}; of a kretprobe's, "
-        f"exceptions are {on_each(taken)}. {_contradicted(frame)} {_timed()}"
-    )
-
-
-def _timed() -> str:
-    """What a kretprobe and an fprobe took on the machines on which both were timed."""
-    kretprobe, fprobe = (saved_times.cycles(HOOKS[mechanism]) for mechanism in (KRETPROBE, FPROBE))
-    both = {machine: (taken, fprobe[machine]) for machine, taken in kretprobe.items() if machine in fprobe}
-    if not both:
-        return "No saved machine has timed a kretprobe and an fprobe."
-    times = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
-    return f"Measured on x86-64, an fprobe takes {listed(times)}."
-
-
-def _where(frame: pd.DataFrame, one: str, other: str) -> str:
-    cheaper = [isa for isa in ISAS if _less(frame, isa, one, other)]
-    return f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
-
-
-def _less(frame: pd.DataFrame, isa: str, one: str, other: str) -> bool:
-    data = _newest(frame)
-    of = data[data["isa"] == isa].set_index("mechanism")["instructions"]
-    return bool(of[one] < of[other])
-
-
-def _contradicted(frame: pd.DataFrame) -> str:
-    """Do Debian's kernels rank the mechanisms otherwise?"""
-    data = _newest(frame).dropna(subset=["debian"])
-    turned = []
-    for isa, part in data.groupby("isa", sort=False):
-        if list(part.sort_values("instructions")["name"]) != list(part.sort_values("debian")["name"]):
-            turned.append(isa_name(str(isa)))
-    if turned:
-        return f"Debian's {LATEST} ranks those that were counted there otherwise on {listed(turned)}."
-    return f"Debian's {LATEST} ranks those that were counted there alike."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
     "-debian", "-stores", "-traps", "-missed" (in the call and above it), and by part
@@ -258,7 +200,6 @@ FIGURES = (
         "What does it cost to see a function return?",
         chart=lambda frame: stacked_bars("instructions", bars=("name",), stack="part")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per mechanism: the instructions that one probe on a function's return adds to a call, "
         "split into trampolines, exceptions, return hook, graph tracer, and the probe's own with guards; those named BPF run a "
         "program, the others a bare handler. "

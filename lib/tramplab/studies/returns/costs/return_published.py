@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ....estimate.returnstack import settled
+from ....lab.run import Run
 from ....publish import published
 from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
-from ....publish.phrases import listed, slug
+from ....publish.phrases import slug
 from ...memo import once
 from ...time import saved_times
 from ..mechanisms import FEXIT, HOOKS, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs
@@ -20,6 +22,8 @@ NAME = "return_published"
 TITLE = "Ways to see a return over a kretprobe, published and in the lab"
 ISA = "x86_64"
 UNITS: dict[str, str] = {}
+#: How such an x86-64 instruction begins.
+_SLOW = ("lock", "pushf", "popf", "cli", "sti")
 PUBLISHED, INSTRUCTIONS, MEASURED = "published", "lab, instructions", "lab, measured cycles"
 
 
@@ -141,39 +145,29 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([out, pd.DataFrame(timed)], ignore_index=True) if timed else out
 
 
-def contradicted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rounds in which instructions rank the two the other way."""
-    return frame[(frame["instructions"] > 1) != (frame["published"] > 1)]
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How the published rounds rank an fprobe's exit handler and a kretprobe, whole and without their entries, and where the lab's
-    instructions do not; and what was measured."""
-    multi = frame[frame["what"] != FEXIT]
-    n = numbers(frame)
-    against = contradicted(multi)
-    taken = measured(MULTI, LATEST)
-    ratios = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
-    timed = f"takes {ratios} times a kretprobe's cycles" if ratios else "was timed on no saved machine"
-    shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
-    return (
-        f"A program on an fprobe's exit takes less time than one on a kretprobe in {n['rounds-faster']} of {n['rounds-total']} "
-        f"rounds that {multi['message'].nunique()} mails published, {shares[0]} as much; without what each takes at the entry "
-        f"alone, {shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them. "
-        f"Measured in user mode, the lab's fprobe of {LATEST} {timed}."
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios; of "rounds-total" with an
-    fprobe "rounds-faster", in which it takes less time than a kretprobe."""
-    multi = frame[frame["what"] != FEXIT]
+    fprobe "rounds-faster", in which it takes less time than a kretprobe; so "machines" and "machines-faster" of those that were
+    timed. In the newest kernel with a BPF program "kretprobe-added" and "fprobe-added", instructions; "-slow" (see _slow());
+    "-in-loop", mispredicted returns of a call that a loop makes."""
+    multi, taken = frame[frame["what"] != FEXIT], measured(MULTI, LATEST).values()
     values: dict[str, object] = {"rounds-total": len(multi), "rounds-faster": int((multi["published"] < 1).sum())}
     for r in frame.itertuples():
         key = slug(r.round)
         shown = {"published": r.published, "return": r.returns, "insns": r.instructions}
         values |= {f"{key}-{name}": f"{value:.2f}" for name, value in shown.items()}
+    values |= {"machines": len(taken), "machines-faster": sum(ratio < 1 for ratio in taken)}
+    for name, mechanism in (("kretprobe", KRETPROBE_BPF), ("fprobe", MULTI)):
+        hooked, idle = calls(_build(mechanism, LATEST))
+        values |= {f"{name}-added": added(hooked, idle).instructions, f"{name}-slow": _slow(hooked)}
+        values[f"{name}-in-loop"] = settled(hooked)
     return values
+
+
+def _slow(run: Run) -> int:
+    """Instructions that a call executes which lock memory, or read or write the flags, that of interrupts among them."""
+    slow = {pc for pc, i in run.instructions.items() if i.mnemonic.startswith(_SLOW)}
+    return int(run.recording.each(slow.__contains__).sum())
 
 
 FIGURES = (
@@ -182,7 +176,6 @@ FIGURES = (
         "How many times a kretprobe's cost, published and counted?",
         chart=lambda frame: dumbbell("ratio", "round", "by", low="low", high="high", columns=1)(dumbbells(frame)),
         table=table,
-        answer=answer,
         alt="A line per published round: how many times as much as a kretprobe an fprobe's exit handler takes, or fexit in the "
         "last: of time per event as published, of the lab's instructions, and of its measured cycles where there are some.",
         limits="Published are whole events, with the program and what leads to it; the lab's are what the probe adds to one call, "

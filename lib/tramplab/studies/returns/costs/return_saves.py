@@ -11,10 +11,9 @@ from ....ftrace import releases
 from ....ftrace.meant import kprobes_break, kretprobes_on_return_hooks
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import slug
 from ....sparsity.consumers.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
 from ....sparsity.structures.providers import PROVIDERS
 from ....sparsity.structures.views import DIRECT, View
@@ -133,64 +132,6 @@ def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
     return frame[(frame["isa"] == isa) & (frame["saves"] == saves)].set_index("consumer")
 
 
-def _full(frame: pd.DataFrame, isa: str) -> str:
-    """The save set that a smaller set is compared with: all registers, saved in the same way."""
-    return WITHOUT if len(_of(frame, isa, WITHOUT)) else REGS
-
-
-def lost(frame: pd.DataFrame, isa: str, saves: str) -> list[str]:
-    """Consumers that a set does not serve and all registers do."""
-    full, less = (_of(frame, isa, s)["outcome"] for s in (_full(frame, isa), saves))
-    return [c for c in CONSUMERS if full[c] == RIGHT and less[c] != RIGHT]
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What the smallest set leaves out of the cost, who is served all the same, and who is not."""
-    data = whole(frame).set_index(["isa", "saves"])
-    counts = {isa: (data["instructions"][isa, _full(frame, isa)], data["instructions"][isa, VALUE]) for isa in ISAS}
-    away = {isa: f"{every - less} of {every}" for isa, (every, less) in counts.items()}
-    tracing = [c for c in CONSUMERS if all(_of(frame, isa, VALUE)["outcome"][c] == RIGHT for isa in ISAS)]
-    gone = {isa: listed(CONSUMERS[c] for c in lost(frame, isa, VALUE)) or "nothing" for isa in ISAS}
-    trap = {isa: data["instructions"][isa, REGS] - data["instructions"][isa, _full(frame, isa)] for isa in ISAS}
-    apart = [f"{isa_name(isa)}'s exception, which is not counted there, takes {n} more" for isa, n in trap.items() if n]
-    return (
-        f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe"
-        f"{''.join(f'; {one}' for one in apart)}. "
-        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are right on every ISA all the same; what is lost is "
-        f"{on_each(gone)}."
-    )
-
-
-@judges("k1")
-def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a consumer on an ISA if it is told the same of a return by a trampoline that saves the value alone as by one that
-    saves all registers."""
-    data = rows() if frame is None else frame
-    cases = []
-    for isa in data["isa"].unique():
-        full, less = (_of(data, isa, s)["outcome"] for s in (_full(data, isa), VALUE))
-        cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
-    kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
-    costs = whole(data).set_index(["isa", "saves"])
-    isas = list(data["isa"].unique())
-    gone = {isa: listed(CONSUMERS[c] for c in lost(data, isa, VALUE)) or "nobody" for isa in isas}
-    values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
-        for isa in isas
-        for saves in (VALUE, _full(data, isa))
-        for r in (costs.loc[(isa, saves)],)
-    }
-    compared = {
-        isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(data, isa))) for isa in isas
-    }
-    because = (
-        f"A return trampoline that saves the value, hypothetical on every ISA, serves {on_each(compared)} instructions of a "
-        f"kretprobe whose trampoline saves all. Of the consumers that are right where all registers are saved, it does not serve "
-        f"{on_each(gone)}."
-    )
-    return Verdict(kind, because, values, on)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
     values: dict[str, object] = {}
@@ -213,7 +154,6 @@ FIGURES = (
         "Which consumers does a return trampoline serve that saves less?",
         chart=lambda frame: heat_map("outcome", "consumer", "saves", meanings=MEANINGS, letters=LETTERS)(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a row per consumer and a column per save set: right, wrong, garbage or not asked. The table has "
         "what a kretprobe adds with each, and arm64's trampoline that saves them all.",
         limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "

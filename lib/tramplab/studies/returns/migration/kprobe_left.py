@@ -12,15 +12,15 @@ from ....ftrace.meant import kprobes_break
 from ....ftrace.ops import Request
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each
+from ....publish.phrases import listed
 from ....trampolines.bpf import Bpf
 from ....trampolines.fprobe import Fgraph, Fprobe
 from ....trampolines.kprobe import Kprobe, Kretprobe
 from ....trampolines.plain import Ops
 from ...memo import once
+from .. import return_left
 from ..costs import return_costs
 from .migrated import LATEST
 
@@ -35,8 +35,6 @@ KRETPROBE, FTRACE, EXCEPTION, INSTRUCTION_, PROBE = PARTS = (
     "its instruction",
     "probe",
 )
-#: The parts of a wrapper around a breakpoint.
-WRAPPER = (EXCEPTION, INSTRUCTION_, PROBE)
 #: Beginnings of the names of what does the instruction: kernels' words for a step, a copy's end, and emulation.
 _STEPS = ("setup_", "post_kprobe_", "kprobe_step_", "arch_simulate_", "kprobe_simulate_")
 #: And of what finds the probe, calls its handlers and counts those that were missed.
@@ -201,58 +199,15 @@ def gone(frame: pd.DataFrame, isa: str) -> tuple[int, int]:
     return _bytes(frame, isa, KRETPROBE), _bytes(frame, isa, *(p for p in PARTS if p != EXCEPTION))
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How much goes, and what stays that is no wrapper around a breakpoint."""
-    isas = list(dict.fromkeys(frame["isa"]))
-    share = {isa: "{} of {}".format(*gone(frame, isa)) for isa in isas}
-    more = [isa for isa in isas if _bytes(frame, isa, FTRACE)]
-    step = {isa: _bytes(frame, isa, INSTRUCTION_) for isa in isas}
-    rest = (
-        f"what stays and is no breakpoint is the entry through ftrace, on {listed(map(isa_name, more))}"
-        if more
-        else "what stays is reached by a breakpoint on every ISA"
-    )
-    return (
-        f"Without kretprobes {on_each(share, 'bytes')} of the lab's code for kprobes go, exceptions not counted; {rest}. "
-        f"Doing the instruction in whose place the breakpoint stands takes {on_each(step, 'bytes')}, and stays as well."
-    )
-
-
 #: What may go: kretprobes alone, or kprobes on ftrace as well, for which the claim's author saw fprobes, too.
 ALONE, BOTH = "kretprobes alone", "kprobes on ftrace, too"
-
-
-@judges("k4")
-def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
-    """True on an ISA, of what goes there, if all that is left is reached by a breakpoint: the exception, the probe, and doing the
-    instruction."""
-    data = rows() if frame is None else frame
-    isas = list(dict.fromkeys(data["isa"]))
-    rest = {ALONE: [p for p in dict.fromkeys(data["part"]) if p not in (KRETPROBE, *WRAPPER)]}
-    rest[BOTH] = [p for p in rest[ALONE] if p != FTRACE]
-    more = {(goes, isa): _bytes(data, isa, *parts) for goes, parts in rest.items() for isa in isas}
-    cases = pd.DataFrame([{"goes": goes, "isa": isa, "truth": not n} for (goes, isa), n in more.items()])
-    kind, on = across(cases, {"goes": "what goes with it", **BY_ISA})
-    share = {isa: gone(data, isa) for isa in isas}
-    each = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
-    values: dict[str, int | float | str] = {}
-    for isa in isas:
-        values |= {f"{isa_name(isa)}, goes": each[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
-    apart = on_each({isa: more[ALONE, isa] for isa in isas}, "bytes")
-    left = on_each({isa: more[BOTH, isa] for isa in isas}, "bytes") if any(more[BOTH, isa] for isa in isas) else "nothing"
-    because = (
-        f"In the lab's guest, which alone was counted here, {on_each(each)} of the bytes that are kprobes' own go with kretprobes. "
-        f"Of what is left, {apart} are not reached by a breakpoint: the entry through ftrace. If that goes as well, which Masami "
-        f"Hiramatsu saw fprobes replace, too, {left} is left beside a breakpoint's wrapper, which still does the instruction in "
-        "whose place it stands, and knows kprobes that are hit inside a handler. The lab has no optimised kprobes."
-    )
-    return Verdict(kind, because, values, on)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-left-share" (with them),
     "-functions" (that go), "-ftrace", "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe",
-    "-kprobe" (bytes); "-fields" (of a task or CPU, that go)."""
+    "-kprobe" (bytes); "-fields" (of a task or CPU, that go); "-debian-percent", kretprobes' part of kprobes' code in the newest
+    of Debian's images that all ISAs have."""
     values: dict[str, object] = {}
     data = fields()
     names = {FTRACE: "ftrace", INSTRUCTION_: "instruction", EXCEPTION: "exception", PROBE: "probe"}
@@ -266,7 +221,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         some = data[data["isa"] == isa]
         members = listed(f"{r.struct.replace('lab_pcpu', 'per-CPU')}.{r.field}" for r in some.itertuples())
         values[f"{isa}-fields"] = members or "none"
-    return values
+    found = return_left.shares(return_left.rows())
+    percent = found[found["release"] == LATEST].set_index("isa")["percent"]
+    return values | {f"{isa}-debian-percent": int(n) for isa, n in percent.items()}
 
 
 _STRUCTS = {"kprobe": "kprobe", "kretprobe": "kretprobe", "kretprobe_instance": "instance"}
@@ -276,7 +233,6 @@ FIGURES = (
         "What is left of kprobes without kretprobes?",
         chart=lambda frame: stacked_bars("bytes", bars=("bar",), stack="part")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with two bars, today and without kretprobes: bytes of code by what they are for.",
         limits=f"Bytes of functions of the lab's guest in {LATEST} that calls with kprobes or kretprobes execute and calls with "
         "other hooks do not; exceptions serve others too. No optimised kprobes.",

@@ -13,7 +13,7 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import isa_name, listed, slug
 from ....publish.table import pivot
 from ....returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
 from ....sparsity.structures.classify import TRUE
@@ -47,8 +47,6 @@ DRAWN = {
 }
 #: The graph tracer's return trampoline.
 _GRAPH = "return_to_handler"
-#: Fields that are several registers, as a sentence calls them.
-SEVERAL = {"kept": "registers that functions keep, but for the frame pointer,", "others": "arguments and scratch registers"}
 _EXTRA = {"kept registers": "kept", "other registers": "others"}
 
 
@@ -205,42 +203,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def _names(frame: pd.DataFrame, use: str, isa: str, found: str) -> list[str]:
-    return list(frame["read"][(frame["use"] == use) & (frame["isa"] == isa) & (frame["outcome"] == found)])
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What is the same, what a shim brings back, what is gone."""
-    data = counted(frame).set_index(["use", "isa"])
-    isas = list(dict.fromkeys(frame["isa"]))
-
-    def share(use: str) -> str:
-        by_name = {}
-        for isa in isas:
-            row = data.loc[(use, isa)]
-            by_name[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
-        return on_each(by_name)
-
-    some = frame[frame["use"].isin((PROGRAM, STAP)) & frame["field"].isin(tuple(SEVERAL))]
-    none = some["outcome"].eq(LOST) & ~some["some"]
-    gone = [SEVERAL[field] for field, found in none.groupby(some["field"], sort=False) if found.all()]
-    sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
-    return (
-        f"Of the fields that a kretprobe's BPF program reads correctly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
-        f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
-        f"return_to_handler does not save it{_earlier(frame)}; a shim can tell it. None of the "
-        f"{' and '.join(gone) or 'lost fields'} can be had at a return from an fprobe, with a shim or without, on any ISA."
-    )
-
-
-def _earlier(frame: pd.DataFrame) -> str:
-    """Where else the stack pointer read otherwise in an older release."""
-    now, then = (part[(part["use"] == PROGRAM) & (part["read"] == "PT_REGS_SP")] for part in (frame, older()))
-    same = set(now["isa"][now["outcome"] == SAME])
-    was = then[then["isa"].isin(same) & (then["outcome"] != SAME)].groupby("isa", sort=False)["release"].agg(list)
-    return "".join(f", and did on {isa_name(str(isa))} in {listed(found)}" for isa, found in was.items())
-
-
 def stack_pointers() -> pd.DataFrame:
     """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""
@@ -258,9 +220,11 @@ def stack_pointers() -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; of all uses and ISAs
     how often the value is read, "value-total", and the same, "value-same", and the kept registers, "kept-total", and lost,
-    "kept-lost"; and "without-sp", Debian's kernels whose return_to_handler does not pass the stack pointer."""
+    "kept-lost"; "without-sp", Debian's kernels whose return_to_handler does not pass the stack pointer, and by ISA how many do,
+    "x86_64-sp-told"."""
     data = stack_pointers()
     values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
+    values |= {f"{isa}-sp-told": int(told.sum()) for isa, told in data.groupby("isa")["told"]}
     for field, kind, name in (("value", SAME, "same"), ("kept", LOST, "lost")):
         outcomes = frame["outcome"][frame["field"] == field]
         values |= {f"{field}-total": len(outcomes), f"{field}-{name}": int((outcomes == kind).sum())}
@@ -285,7 +249,6 @@ FIGURES = (
         "Which fields read the same under the replacement?",
         chart=lambda frame: heat_map("outcome", "read", "on", facet="panel", meanings=MEANINGS, abreast=len(USES))(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per use of a kretprobe, with a row per field that several uses read and a column per ISA: the same, the same "
         "with a shim, lost, or wrong under a kretprobe already. The table has every field of every use.",
         limits=f"Emulated in {LATEST}, and for k5 in {listed(OLDER)}: a field is right if it is told as it was at the function's "

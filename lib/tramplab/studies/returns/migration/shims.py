@@ -11,7 +11,7 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ....publish.phrases import slug
 from ....returns import migration
 from ....returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
 from ...memo import once
@@ -25,8 +25,6 @@ TITLE = "A kretprobe's handler on an fprobe, by a shim"
 RETURN, BOTH = PROBES = ("return", "entry and return")
 HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
 _SHIMMED, _HANDLERS = ("lab_shim_", "memcpy"), ("lab_kretprobe_", "lab_fprobe_")
-#: Part of a kretprobe's instructions by which a shim may be off and still costs about as many: the lab is further off than that.
-_LITTLE = 0.05
 UNITS = {"instructions": "insns"}
 
 
@@ -121,25 +119,6 @@ def _added(frame: pd.DataFrame, isa: str, how: str, probe: str = RETURN) -> int:
     return int(some["instructions"].sum())
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What the shims take; where a kretprobe's handler is cheaper with one than it was, by more than a little."""
-    isas = list(dict.fromkeys(frame["isa"]))
-    shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
-    ends = {isa: f"{shim[isa, SHIMS[0]]} to {shim[isa, SHIMS[-1]]} of {_added(frame, isa, SHIMS[-1])}" for isa in isas}
-    part = {isa: _added(frame, isa, SHIMS[-1]) / _added(frame, isa, BEFORE) - 1 for isa in isas}
-    cheaper, alike = [isa for isa in isas if part[isa] < -_LITTLE], [isa for isa in isas if abs(part[isa]) <= _LITTLE]
-    where = f"on {listed(map(isa_name, cheaper))} only" if cheaper else "on no ISA"
-    where += f" (on {listed(map(isa_name, alike))} about as many)" if alike else ""
-    data = totals(frame)
-    whole = data[(data["how"] == SHIMS[-1]) & (data["probe"] == RETURN)].set_index("isa")
-    right = {isa: f"{whole.loc[isa, 'right']} of {whole.loc[isa, 'asked']}" for isa in isas}
-    return (
-        f"A {marked('shim')} that keeps a kretprobe's handler on an fprobe takes {on_each(ends, 'instructions')}, by how much "
-        f"it fills. With the one that fills most, a handler costs fewer instructions than under its kretprobe {where}, and "
-        f"is told {on_each(right, 'fields')} as before. {HYPOTHETICAL}"
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
     too, "-shim" the shim's part, "-stores", "-right" and "-asked"."""
@@ -168,7 +147,6 @@ FIGURES = (
         "What does it cost to keep an old handler?",
         chart=lambda frame: stacked_bars("instructions", bars=("name",), stack="part")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per way to run a handler at a return: a kretprobe, an fprobe with a handler of its own, "
         "and shims that fill more and more, the shim's part in a colour of its own.",
         limits=f"Emulated counts of one call in {LATEST}, without the handlers.",

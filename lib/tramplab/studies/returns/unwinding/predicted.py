@@ -10,11 +10,11 @@ from ....lab.call import RecordedCall
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import slug
 from ....publish.table import pivot
 from ...memo import once
 from ..costs.return_costs import FUNCTION, calls
-from ..mechanisms import FEXIT, LATEST, builds, spoken
+from ..mechanisms import builds
 
 NAME = "return_predicted"
 TITLE = "Mispredicted returns of a call that is seen returning"
@@ -97,37 +97,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What a hooked return costs each caller, where the callers are spared, and what a trampoline that calls the function does."""
-    data = whole(frame)
-    hooked, called = data[data["mechanism"] != FEXIT], data[data["mechanism"] == FEXIT]
-    spared = {isa: _named(hooked[(hooked["isa"] == isa) & (hooked["outer"] == 0)]) for isa in ISAS}
-    where = listed(f"{names} on {isa_name(isa)}" for isa, names in spared.items() if names)
-    some = sorted(set(hooked["own"]))
-    text = f"A hooked return is mispredicted {listed(str(n) for n in some).replace(' and ', ' or ')} times in the call"
-    text += f", and so are the returns of the {CALLERS} callers above it"
-    text += f", except with {where}. " if where else ". "
-    missed = {r.isa: f"{r.own}+{r.outer}" for r in called.itertuples()}
-    return text + f"A BPF trampoline hooks no return, and mispredicts, in the call and above it, {on_each(missed)}. {_left(data)}"
-
-
-def _named(rows: pd.DataFrame) -> str:
-    """Mechanisms, with their releases where not the newest alone is meant."""
-    return listed(spoken(str(name)) for name, part in rows.groupby("mechanism", sort=False) if LATEST in set(part["release"]))
-
-
-def _left(known: pd.DataFrame) -> str:
-    """Why callers are mispredicted: what the call leaves on the stack, or takes."""
-    part = known[known["release"] == LATEST]
-    ways = {"one entry too few": part["left"] < 0, "one too many": part["left"] > 0}
-    parts = []
-    for what, chosen in ways.items():
-        by = {isa: listed(map(spoken, rows["name"])) for isa, rows in part[chosen].groupby("isa", sort=False)}
-        if by:
-            parts.append(f"{what} behind it with {on_each(by)}")
-    return f"The return stack has {'. It has '.join(parts)}." if parts else "The return stack is level behind every call."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
     "arm64-kretprobe-v6-1-missed-in-call"; "-missed-above" of the callers, "-missed-in-loop" per call in a loop."""
@@ -144,7 +113,6 @@ FIGURES = (
         "Which returns does seeing a function return mispredict?",
         chart=lambda frame: stacked_bars("returns", bars=("name",), stack="part")(frame),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per mechanism: mispredicted returns of one call, split into the function's own, the hook's "
         f"and those of {CALLERS} callers above it. The table has the same per call in a loop, what a call leaves on the return "
         "stack, and the instruction that goes back to the caller.",

@@ -15,7 +15,7 @@ from ....publish.table import pivot
 from ....unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from ...direct.stacks.stack_traces import MEANINGS, SAID, fewest_first
 from ...memo import once
-from ..mechanisms import FEXIT, RETHOOK, newest
+from ..mechanisms import FEXIT, RETHOOK, newest, spoken
 from . import predicted, unwound_calls
 from .unwound_calls import ENTRY, EXIT, PLACES, SLEEPING
 
@@ -134,34 +134,9 @@ def _tell(frame: pd.DataFrame, place: str) -> str:
         hooks = _hooking(frame, isa)
         every = names and set(names) >= set(hooks)
         more = [name for name in names if name not in hooks]
-        whole = ["every return hook", *map(predicted.spoken, more)]
-        texts.setdefault(listed(whole if every else map(predicted.spoken, names)) or "nothing", []).append(isa_name(isa))
+        whole = ["every return hook", *map(spoken, more)]
+        texts.setdefault(listed(whole if every else map(spoken, names)) or "nothing", []).append(isa_name(isa))
     return ", ".join(f"with {what} on {listed(isas)}" for what, isas in texts.items())
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Sleepers and handlers, as kernels unwind; what is lost if nobody asks; two at once."""
-    text = (
-        "As the newest kernels unwind, the trace of a task asleep in the function loses or misnames a frame "
-        f"{_tell(frame, SLEEPING)}. A trace in the handler at the return loses or misnames a frame {_tell(frame, EXIT)}. "
-    )
-    silent = frame[~frame["recovered"] & (frame["place"] == SLEEPING)]
-    bad = silent[silent["wrong"] == silent["boundaries"]]
-    text += f"Where nobody looks hooked returns up, {_of(len(bad), len(silent))} hooks give a sleeper a wrong caller, and "
-    quiet = int((bad["refused"] == 0).sum())
-    text += f"{'all' if quiet == len(bad) else quiet or 'none'} of them without an error or a guess."
-    pairs = frame[frame["pair"] & (frame["place"] == SLEEPING) & (frame["wrong"] > 0)]
-    both = {str(isa): listed(part["name"]) for isa, part in pairs.groupby("isa", sort=False)}
-    return text + (f" Two on one function hide the caller with {on_each(both)}, in the order of registration." if both else "")
-
-
-def _of(some: int, total: int) -> str:
-    """A share of some things.
-
-    >>> _of(3, 3), _of(0, 3), _of(1, 3)
-    ('all 3', 'none', '1 of 3')
-    """
-    return f"all {total}" if some == total else f"{some} of {total}" if some else "none"
 
 
 PREDICTOR, TRACES = "the predictor", "stack traces"
@@ -201,7 +176,7 @@ def _missed(own: Iterable[pd.Series]) -> list[str]:
     """Of each hook; several of the same number together."""
     by: dict[str, list[str]] = {}
     for r in own:
-        by.setdefault(f"{int(r['own'])}+{int(r['outer'])}", []).append(predicted.spoken(str(r["name"])))
+        by.setdefault(f"{int(r['own'])}+{int(r['outer'])}", []).append(spoken(str(r["name"])))
     return [f"{count} ({', '.join(names)})" for count, names in by.items()]
 
 
@@ -211,7 +186,6 @@ FIGURES = (
         "Is a stack trace right while a return is hooked?",
         chart=lambda frame: heat_map("worst", "hook", "place", meanings=MEANINGS)(cells(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for each mechanism, and for two on one function, a colour for the worst that happens to a frame in a "
         "trace taken in the handler at the entry, asleep in the function, and in the handler at the return. The table has the "
         "other places, older releases, and what is found where hooked returns are not looked up.",
