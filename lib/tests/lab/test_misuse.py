@@ -85,7 +85,7 @@ ASKED = [
     ("fexit", lambda k, n: Bpf(fexit=n), (None,), 2),
     ("nodes", lambda k, n: Fprobe(exit=True, nodes=n), (0, LESS), 2),
     ("data", lambda k, n: Fprobe(exit=True, data=n), (LESS, None), 2),
-    ("maxactive", lambda k, n: Kretprobe(maxactive=n), (0, LESS), 2),
+    ("maxactive", lambda k, n: Kretprobe(maxactive=n), (LESS, None), 2),
     ("several", lambda k, n: Kretprobe(several=n), (0, LESS, None), 2),
     ("saves", lambda k, n: Shape(n, 1, True), (0, HUGE, None), 4),
     ("at", lambda k, n: Placed(at=n), (None,), 8),

@@ -35,8 +35,9 @@ class Kretprobe(Kprobe):
     """A kretprobe on each of the functions; handler= and what belongs to others is not for it.
 
     entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
-    many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
-    of its own that each call has, for the handler at the entry to leave something for the other, up to MOST_DATA. observe: handlers
+    many calls of a function can be followed at a time; 0 stands for as many as a preemptible kernel makes: ten, or two for each CPU
+    where that is more. data: bytes of its own that each call has, for the handler at the entry to leave something for the other, up
+    to MOST_DATA. observe: handlers
     that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c, which do what they are told.
     several: so many kretprobes on each function, behind a kprobe that stands for all of them. untraced: as a function without a
     patch site has it, by a breakpoint; here it is behind the site, whatever the release does with traced functions. bpf: its
@@ -45,7 +46,7 @@ class Kretprobe(Kprobe):
 
     entry: bool = False
     declines: bool = False
-    maxactive: int | None = None
+    maxactive: int = 0
     data: int = 0
     several: int = 1
     watch: bool = False
@@ -61,8 +62,8 @@ class Kretprobe(Kprobe):
             raise TramplabError("declines= is for a kretprobe with a handler at the entry: give it entry=True.")
         if self.declines and self.observe:
             raise TramplabError("a kretprobe whose entry handler declines sees no return: leave observe= or declines= out.")
-        if self.maxactive is not None and self.maxactive < 1:
-            raise TramplabError(f"a kretprobe with {self.maxactive} instances follows no call; give maxactive= 1 or more.")
+        if self.maxactive < 0:
+            raise TramplabError(f"a kretprobe cannot have {self.maxactive} instances; give maxactive= 1 or more, or 0 for the default.")
         if self.several < 1:
             raise TramplabError(f"{self.several} kretprobes on a function are none; give several= 1 or more.")
         if self.data < 0:
@@ -88,7 +89,7 @@ def check(guest: Guest, request: Kretprobe) -> None:
             f"{guest.features} takes no kretprobe at a function that ftrace can trace; {isa} does {history(isa, ENTRY)}; "
             "untraced=True asks for one as other functions have it."
         )
-    if kretprobes_on_return_hooks(guest.features) and rethook_pool(guest.features) == "shadow" and request.maxactive is not None:
+    if kretprobes_on_return_hooks(guest.features) and rethook_pool(guest.features) == "shadow" and request.maxactive:
         raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave maxactive= out.")
 
 
