@@ -82,6 +82,15 @@ _PROVIDERS = (
         FTRACE_REGS,
     ),
     Provider(
+        "kprobe_ftrace_handler",
+        "kprobe_ftrace_handler(), behind ftrace_regs_caller, to a kprobe's handler",
+        lambda functions: Kprobe(filter=functions),
+        lambda f: bool(f["kprobes_on_ftrace"]),
+        "lab_kprobe_pre",
+        1,
+        PT_REGS,
+    ),
+    Provider(
         "breakpoint",
         "the exception of a breakpoint, to a kprobe's handler",
         lambda functions: Kprobe(filter=functions, breakpoint=True),

@@ -43,6 +43,7 @@ ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handl
 PROVIDERS = {
     "breakpoint": "breakpoint",
     ALL: "entry, all",
+    "kprobe_ftrace_handler": "kprobe",
     "__kretprobe_trampoline": "kretprobe",
     "arch_rethook_trampoline": "kretprobe",
     ARGUMENTS: "entry",
