@@ -55,7 +55,7 @@ def entries_of(text: str):
 
 #: Whose numbers they are, in every citation but a claim's, whose scope says it in its own words.
 WHOSE = (cite.LAB, "rewritten trampolines and C core, not Linux", "emulated from their images", "both emulated")
-WHOSE += ("booted under QEMU", "in a booted kernel")
+WHOSE += ("booted under QEMU", "in a booted kernel", "Seen in Debian's images")
 
 
 def check_rerun(lines, command, base):

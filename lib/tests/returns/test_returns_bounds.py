@@ -119,7 +119,7 @@ def test_what_is_refused_is_said():
     for run, message in (
         (lambda: nest(k, Kretprobe(), 1, 0), "depth is a whole number from 1 to 32768, not 0"),
         (lambda: nest(k, Kretprobe(), 0, 1), "tasks is a whole number from 1 on, not 0"),
-        (lambda: nest(k, Kretprobe(maxactive=-1), 1, 1), "or 0 for the default"),
+        (lambda: nest(k, Kretprobe(maxactive=-1), 1, 1), "or 0: the default"),
         (lambda: nest(k, Ops(), 1, 1), "Ops sees no function return"),
         (lambda: nest(k, Fprobe(exit=True), 1, 1), "none at the entry"),
         (lambda: nest(k, Fprobe(), 1, 1), "one handler there"),

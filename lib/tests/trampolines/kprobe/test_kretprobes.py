@@ -227,7 +227,7 @@ def test_what_is_refused_is_said():
             k.attach(k.function("one_arg"), request)
         assert k.heap._free == free and not k.slowpath.counted
     for asked, message in (
-        ({"maxactive": -1}, "give maxactive= 1 or more, or 0 for the default"),
+        ({"maxactive": -1}, "give maxactive= 1 or more, or 0: the default"),
         ({"data": -1}, "give data= 0 or more"),
         ({"several": 0}, "give several= 1 or more"),
         ({"data": 4097}, "have 4096 bytes each at most, not 4097: give a smaller data="),

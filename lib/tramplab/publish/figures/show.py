@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Lines of a table that stands open where nothing else shows the rows; of a longer one the first part is open.
 LONGEST = 30
+#: Below a table with the cycles of machines.
+_TIMED = "\nCycles: measured natively, on the machine that is named.\n"
 #: Lines of a table, of runs or of steps that stand whole in a page's text twin; of longer ones it has the first LONGEST lines.
 MOST_IN_TWIN = 60
 GLOSSARY = f"{Path(cite.PAGE_OF_TERMS).stem}.html"  # beside every page: what the names of hooks mean
@@ -68,7 +70,8 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     shown = figure.table(frame)
     table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
     # in what was measured cycles were timed, and estimates have columns of their own
-    below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
+    timed = _TIMED if "cycles" in table and not figure.answer else ""
+    below = timed if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
     answer = answers.above(figure.id, figure.answer(frame)) if figure.answer else ""
     files = Files(figure_id)

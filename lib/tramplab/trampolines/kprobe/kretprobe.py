@@ -63,7 +63,7 @@ class Kretprobe(Kprobe):
         if self.declines and self.observe:
             raise TramplabError("a kretprobe whose entry handler declines sees no return: leave observe= or declines= out.")
         if self.maxactive < 0:
-            raise TramplabError(f"a kretprobe cannot have {self.maxactive} instances; give maxactive= 1 or more, or 0 for the default.")
+            raise TramplabError(f"no kretprobe has {self.maxactive} instances; give maxactive= 1 or more, or 0: the default.")
         if self.several < 1:
             raise TramplabError(f"{self.several} kretprobes on a function are none; give several= 1 or more.")
         if self.data < 0:

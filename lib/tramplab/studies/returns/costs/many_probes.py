@@ -245,11 +245,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def _image_step(isa: str, mechanism: str) -> int:
-    """Instructions that a further probe adds in Debian's image of the newest release, where it has to be counted."""
+    """Instructions that a further probe adds in Debian's image of the newest release, which has to be counted."""
     hook = _DEBIAN[mechanism]
     if mechanism in (KRETPROBE, KRETPROBE_BPF) and breaks(isa, LATEST):
         hook = hook.replace("kretprobe", "kretprobe-brk")
-    two, ten = (saved.added(isa, LATEST, f"{hook}:{n}") for n in (2, 10))
+    counted = [saved.added(isa, LATEST, f"{hook}:{n}") for n in (2, 10)]
+    two, ten = (n for n in counted if n is not None)
     return round((ten - two) / 8)
 
 

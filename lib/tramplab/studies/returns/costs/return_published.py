@@ -148,14 +148,16 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios; of "rounds-total" with an
     fprobe "rounds-faster", in which it takes less time than a kretprobe; so "machines" and "machines-faster" of those that were
-    timed. In the newest kernel with a BPF program "kretprobe-added" and "fprobe-added", instructions; "-slow" (see _slow());
-    "-in-loop", mispredicted returns of a call that a loop makes."""
+    timed, and "measured-times", an fprobe's cycles over a kretprobe's there. In the newest kernel with a BPF program
+    "kretprobe-added" and "fprobe-added", instructions; "-slow" (see _slow()); "-in-loop", mispredicted returns of a call that a
+    loop makes."""
     multi, taken = frame[frame["what"] != FEXIT], measured(MULTI, LATEST).values()
     values: dict[str, object] = {"rounds-total": len(multi), "rounds-faster": int((multi["published"] < 1).sum())}
     for r in frame.itertuples():
         key = slug(r.round)
         shown = {"published": r.published, "return": r.returns, "insns": r.instructions}
         values |= {f"{key}-{name}": f"{value:.2f}" for name, value in shown.items()}
+    values["measured-times"] = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(taken), max(taken)))) if taken else "none"
     values |= {"machines": len(taken), "machines-faster": sum(ratio < 1 for ratio in taken)}
     for name, mechanism in (("kretprobe", KRETPROBE_BPF), ("fprobe", MULTI)):
         hooked, idle = calls(_build(mechanism, LATEST))
