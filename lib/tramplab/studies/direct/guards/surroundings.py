@@ -179,10 +179,12 @@ def states_table(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
     "arm64-fentry-task-accesses" and "arm64-ops-CPU-accesses"; of STATES the one that a callback is called in,
-    "arm64-fentry-preemption"; and that "release"."""
+    "arm64-fentry-preemption", and RCU's counted readers then, "arm64-fentry-readers"; and that "release"."""
     part = newest(frame)
     values: dict[str, object] = {"release": releases.LATEST}
-    values |= {f"{r.isa}-{slug(r.hook)}-preemption": r.preemption for r in newest(states()).itertuples()}
+    for r in newest(states()).itertuples():
+        name = f"{r.isa}-{slug(r.hook)}"
+        values |= {f"{name}-preemption": r.preemption, f"{name}-readers": int(r.readers)}
     for isa in dict.fromkeys(part["isa"]):
         for hook in HOOKS:
             for owner in ("task", "CPU"):
