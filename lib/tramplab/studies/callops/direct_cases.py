@@ -115,7 +115,6 @@ FIGURES = (
         "Which instructions run before a direct call's own code?",
         table=table,
         limits="Emulated: one call of a three-argument function in the newest release, no timing. Instructions, loads and stores: "
-        "those of the site and of ftrace_caller, before and behind the list function. riscv64's lab assembler does not shorten a "
-        "branch, where kernels save one instruction.",
+        "those of the site and of ftrace_caller, before and behind the list function.",
     ),
 )
