@@ -16,7 +16,7 @@ from tramplab.vmlinux.run.machine import RealMachine
 from tramplab.vmlinux.saved import store
 
 PACKAGES = {p.name: p for p in plain() if parse(p.release) <= parse(LATEST)}
-TRAMPOLINES = ("ftrace_caller", "ftrace_regs_caller", "return_to_handler")
+TRAMPOLINES = ("ftrace_caller", "ftrace_regs_caller", "return_to_handler", "arch_rethook_trampoline", "__kretprobe_trampoline")
 #: What lies inside of one, or goes on behind it, and what fills the room up to the next function.
 INSIDE = {"ftrace_call", "ftrace_graph_call", "ftrace_common", "ftrace_caller_direct", "ftrace_caller_direct_late"}
 INSIDE |= {"ftrace_caller_op_ptr", "ftrace_regs_caller_op_ptr", "ftrace_regs_call", "ftrace_regs_caller_jmp"}

@@ -6,17 +6,15 @@
 .macro hooked_return callback
 	addi	sp, sp, -SIZEOF_pt_regs
 	sd	ra, OFF_pt_regs_ra(sp)
-	sd	t0, OFF_pt_regs_t0(sp)
-	pt_regs_rest sd
+	pt_regs_rest sd, t0
 #ifdef CONFIG_RETHOOK_SP
-	addi	t0, sp, SIZEOF_pt_regs
-	sd	t0, OFF_pt_regs_sp(sp)
+	addi	a0, sp, SIZEOF_pt_regs
+	sd	a0, OFF_pt_regs_sp(sp)
 #endif
 	mv	a0, sp
 	call	\callback
 	mv	ra, a0
-	ld	t0, OFF_pt_regs_t0(sp)
-	pt_regs_rest ld
+	pt_regs_rest ld, t0
 	addi	sp, sp, SIZEOF_pt_regs
 	ret
 .endm
