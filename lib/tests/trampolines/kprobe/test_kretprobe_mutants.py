@@ -109,8 +109,8 @@ MUTANTS = [
         "v7.2",
         "kretprobe-brk",
         "riscv64/rethook.S",
-        ("no stack pointer", "\tsd\ta0, OFF_pt_regs_sp(sp)\n", ""),
-        ("the stack pointer of the frame", "\taddi\ta0, sp, SIZEOF_pt_regs\n", "\tmv\ta0, sp\n"),
+        ("no stack pointer", "\tsd\ta0, OFF_pt_regs_sp(sp)\n#endif", "#endif"),
+        ("the stack pointer of the frame", "RETHOOK_SP\n\taddi\ta0, sp, SIZEOF_pt_regs\n", "RETHOOK_SP\n\tmv\ta0, sp\n"),
     ),
     *of(
         "arm64",
