@@ -5,6 +5,7 @@ import pytest
 from support.abi import abi, abi_calls, abi_places
 from tramplab import Bpf, Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.estimate.returnstack import replay
+from tramplab.ftrace.layout import private_of
 from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
 from tramplab.studies.variants.live_patching.patched_calls import CALLS, passed, result
@@ -49,6 +50,22 @@ def test_every_function_can_be_replaced(isa, release):
             with k.attached(None, patch(name, save)):
                 assert result(k, made, k.function(name).address) == new, (name, save)
             assert result(k, made, k.function(name).address) == old
+
+
+@every_isa
+def test_a_live_patch_asks_what_the_task_is_to_run(isa):
+    """While tasks are moved, the one that is not yet runs the function as it was; a replacement that is the function changes nothing."""
+    k = Kernel(isa)
+    old, new = k.call("two_args", 7, 9).value, 29 * 7 + 31 * 9 + (1 << 40)
+    state = k.cpus[0].task + k.image.struct("task_struct").fields["patch_state"].offset
+    with k.attached(None, patch("two_args")) as (ops,):
+        fields, at = k.image.struct("lab_private").fields, private_of(k.image, ops.index)
+        for transition, patched, nop, wanted in ((0, 0, 0, new), (1, 0, 0, old), (1, 1, 0, new), (0, 0, 1, old)):
+            for where, value in ((at + fields["transition"].offset, transition), (at + fields["nop"].offset, nop), (state, patched)):
+                k.machine.write(where, bytes([value]))
+            run = k.call("two_args", 7, 9)
+            assert run.value == wanted and "lab_livepatch" in run.symbols, (transition, patched, nop)
+        k.machine.write(state, bytes(1))
 
 
 @every_isa
@@ -230,7 +247,7 @@ def test_requests_that_make_no_sense_are_refused():
     with pytest.raises(TramplabError, match="give it a filter, and no notrace"):
         k.attach(None, patch("two_args", notrace=("one_arg",)))
     for wrong in ({"go_to": ""}, {"callback": "lab_callback"}):
-        with pytest.raises(TramplabError, match="go_to= belongs to the callbacks lab_livepatch, lab_call_instead"):
+        with pytest.raises(TramplabError, match="go_to= belongs to the callbacks lab_livepatch, lab_redirect, lab_call_instead"):
             patch("two_args", **wrong)
     for save in ("live", "clobbered"):
         with pytest.raises(

@@ -160,8 +160,12 @@ class OpsMemory:
         }
         steps.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
         if ops.go_to:
-            at = self.private(ops.index) + image.struct("lab_private").fields["go_to"].offset
+            places = image.struct("lab_private").fields
+            at = self.private(ops.index) + places["go_to"].offset
             steps.append(word(at, ops.go_to, f"its callback sends calls to {image.where(ops.go_to)}"))
+            stack, node = (self.private(ops.index) + places[name].offset for name in ("func_stack", "stack_node"))
+            steps.append(word(stack, node, "a live patch has one replacement of the function"))
+            steps.append(word(node, stack, "which is the first and the last"))
         steps.append(block(ops.address, fields(image, "ftrace_ops", values), "the ops itself"))
         return steps
 

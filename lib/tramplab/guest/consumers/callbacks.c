@@ -51,28 +51,13 @@ void lab_observe_direct(unsigned long a0, unsigned long a1, unsigned long a2, un
 	*o = (struct lab_observation){ .args = { a0, a1, a2, a3, a4, a5 } };
 }
 
-/*
- * Live patching: where the function goes on is changed. Stands for klp_ftrace_handler(), less its guard and the question
- * whether this task is patched already.
- */
-void lab_livepatch(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+/* Where the function goes on is changed, as a small module does it: without a guard, and for every call. */
+void lab_redirect(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
 	struct lab_private *own = op->private;
 
 	own->hits += 1;
 	ftrace_regs_set_instruction_pointer(fregs, own->go_to);
-}
-
-/* The same, and the function comes back to a given place before its caller sees it: the stack is changed too. */
-extern char lab_came_back[];
-unsigned long lab_returns;
-
-void lab_call_instead(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
-{
-	struct lab_private *own = op->private;
-
-	own->hits += 1;
-	lab_emulate_call(fregs, own->go_to, (unsigned long)lab_came_back);
 }
 
 /*

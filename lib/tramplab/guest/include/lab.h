@@ -74,10 +74,20 @@ enum ftrace_ops_flags {
 	FTRACE_OPS_FL_DIRECT		= 1 << 17,
 };
 
-/* What an ops' private points at: the calls it has seen, and where its callback sends them, if it does. */
+struct lab_node {
+	struct lab_node *next;
+};
+
+/*
+ * What an ops' private points at: the calls it has seen, and where its callback sends them, if it does. Of a live patch what stands
+ * for struct klp_ops and struct klp_func: func_stack, the replacements of the function, newest first, which are one here, and that
+ * one's node; nop, whether the replacement is the function itself; transition, whether tasks are still moved to it.
+ */
 struct lab_private {
 	unsigned long hits;
 	unsigned long go_to;
+	struct lab_node func_stack, stack_node;
+	_Bool nop, transition;
 };
 
 /*
@@ -87,6 +97,7 @@ struct lab_private {
  * if not in a pool, bytes up to rethook_top. kretprobe_instances: such calls of kretprobes that are on no return hooks. ret_stack:
  * the shadow stack of the function graph tracer, words up to curr_ret_stack; what that tracer has of a task is further from its
  * beginning than the 2047 bytes that an offset of riscv64's loads reaches, as in a kernel.
+ * patch_state: of live patching, whether this task still runs the function as it was (0) or not (1), while tasks are moved.
  * trap_a0 and what follows: where riscv64 has registers at the beginning of an exception; vector_flags: whether the task uses the
  * vector in the kernel; with what is unused a cache line, so that all else shares its lines with what it shares them with elsewhere.
  */
@@ -101,6 +112,7 @@ struct task_struct {
 	int rcu_read_lock_nesting;
 	int rcu_read_unlock_special;
 	unsigned short migration_disabled;
+	signed char patch_state;
 	unsigned long *cpus_ptr;
 	unsigned long cpus_mask;
 #ifdef __riscv

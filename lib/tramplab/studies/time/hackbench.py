@@ -87,7 +87,7 @@ def _runs(how: str) -> tuple[Run, Run]:
     if how == "none":
         instead = dataclasses.replace(function, name=target, address=kernel.image.address(target))
         return kernel.call(instead, 1), kernel.call(function, 1)
-    with kernel.attached(function, Ops(save=SAVES[how], callback="lab_livepatch", go_to=target)):
+    with kernel.attached(function, Ops(save=SAVES[how], callback="lab_redirect", go_to=target)):
         redirected = kernel.call(function, 1)
     with kernel.attached(function, Ops(save=SAVES[how])):
         return redirected, kernel.call(function, 1)

@@ -14,7 +14,7 @@ SAVES = ("args", "regs", "ip", "ip+sp", "live", "clobbered", "own-args", "own-re
 #: Save sets with which a callback can change where the function goes on, and with which it can change the stack as well.
 SETS_IP, SETS_SP = ("args", "regs", "ip", "ip+sp", "own-args", "own-regs"), ("ip+sp",)
 #: Callbacks that send the function's caller on to another function -> the save sets that let them.
-REDIRECTING = {"lab_livepatch": SETS_IP, "lab_call_instead": SETS_SP}
+REDIRECTING = {"lab_livepatch": SETS_IP, "lab_redirect": SETS_IP, "lab_call_instead": SETS_SP}
 #: Guest functions that can be an ops' callback.
 CALLBACKS = (
     "lab_callback",
