@@ -139,18 +139,19 @@ def test_isas_that_differ_nowhere_are_drawn_once(frame):
         assert list(dict.fromkeys(merged(other)["isa"])) == list(ISAS)
 
 
-def test_answers_are_those_of_the_rows(frame):
-    assert "in force, but DIRECT while the function has direct + first. With the same ops" in record_life.answer(frame)
-    assert "always the same again" in record_life.answer(frame)
-    without = frame.assign(flags=frame["flags"].str.replace("DIRECT ", "DIRECT DIRECT_EN "))
-    assert "is in force. With the same" in record_life.answer(without)
+def test_a_flag_that_waits_is_that_of_a_direct_call_beside_an_ops(frame):
+    last = frame[frame["last"]]
+    waiting = {(r.ops, name) for r in last.itertuples() for name in record_life.FLAGS if flag(r.flags, name) == "wanted"}
+    assert waiting == {("d a", "DIRECT")}
+
+
+def test_numbers_are_those_of_the_rows(frame):
+    n = record_life.numbers(frame)
+    assert n["attached-total"] == n["records-total"] < n["seen-total"]
     spoilt = frame.assign(count=frame["count"] + (frame["step"] == 3))
-    assert "not always the same" in record_life.answer(spoilt)
-    said = record_life.answer_writes(frame)
-    assert "On x86-64 each change writes a breakpoint, then the rest of the instruction, then its first byte." in said
-    assert said.endswith("On arm64 and riscv64 each change writes the ops pointer, then one instruction.")
+    assert record_life.numbers(spoilt)["records-total"] > n["records-total"]
     fewer = frame[~((frame["isa"] == "arm64") & (frame["write"] == "ops pointer"))]
-    assert "On arm64 each change writes one instruction." in record_life.answer_writes(fewer)
+    assert [record_life.numbers(of)["arm64-writes"] for of in (frame, fewer)] == ["2", "1"]
 
 
 def test_tables_have_the_rows(frame):

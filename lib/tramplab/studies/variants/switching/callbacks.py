@@ -11,7 +11,6 @@ from ....lab.growing import growing
 from ....lab.kernel import Kernel
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name
 from ....trampolines.plain import Ops
 from ...memo import once
 from ...shared.growth import step
@@ -103,26 +102,6 @@ def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> in
     return step({n: line[str(n)] for n in COUNTS[1:]})
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """The slope of every ISA, what one ops that wants all registers adds, and all of them, and what that does to the slope."""
-    n = numbers(frame)
-    each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
-    straight = [f"{further} on {isa_name(isa)}" for isa, further in each.items() if further != "-"]
-    once = ", ".join(f"{n[f'{isa}-one-added']} on {_named(isa, n)}" for isa in ISAS)
-    same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
-    every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
-    further = f"From the third on, each callback adds the same number of instructions: {', '.join(straight)} ({releases.LATEST}). "
-    regs = f"With two callbacks, one that wants all registers adds {once}; "
-    regs += "both together add no more." if same else f"both add {every}."
-    bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
-    steps = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
-    return (further if straight else "") + regs + (f" Each further one adds {', '.join(steps)}, then." if steps else "")
-
-
-def _named(isa: str, n: dict[str, object]) -> str:
-    return f"{isa_name(isa)} {n[f'{isa}-regs-release']}"
-
-
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """What the chart shows of each ISA: instructions that the first callback of the newest release adds, the second, and each
     further one; and what it adds to two of them, in the last release with a trampoline for that, to be handed all registers."""
@@ -144,7 +123,6 @@ FIGURES = (
         "What does each further callback add, and one that wants all registers?",
         chart=lambda frame: stacked_bars("instructions", bars="what", stack="part")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with four bars: instructions that the first callback on a function adds to a call, the second, "
         "and each further one; and, of the last release that has a trampoline for all registers, what it adds to two "
         "callbacks that one or both want them. The second adds most.",

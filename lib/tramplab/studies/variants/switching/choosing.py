@@ -173,6 +173,14 @@ def possible(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[either]
 
 
+def combinations(frame: pd.DataFrame) -> pd.Series:
+    """By ISA, release, the two variables and whether the function has a direct caller: do all such states that kernels have get one
+    trampoline?"""
+    real = possible(frame)
+    real = real.assign(called=real["direct"] != "none")
+    return real.groupby(["isa", "release", *TWO, "called"], sort=False)["trampoline"].nunique() == 1
+
+
 def reach_decides(isa: str) -> str:
     """The first release in which a direct call of an ISA may be near or far; "" if there is none."""
     there = (r for r in releases.known() if releases.features(ISAS[isa], r, {})["direct"])
@@ -183,13 +191,11 @@ def reach_decides(isa: str) -> str:
 def three_variables(frame: pd.DataFrame | None = None) -> Verdict:
     """States that are alike in the two variables, and in whether the function has a direct caller, have one trampoline."""
     frame = rows() if frame is None else frame
-    real = possible(frame)
-    real = real.assign(called=real["direct"] != "none")
-    one = real.groupby(["isa", "release", *TWO, "called"], sort=False)["trampoline"].nunique() == 1
+    real, one = possible(frame), combinations(frame)
     cases = one.groupby(["isa", "release"], sort=False).all().rename("truth").reset_index()
     ended = {isa: release for isa in dict.fromkeys(cases["isa"]) if (release := reach_decides(isa))}
     kind, on = expired(cases, ended, "direct calls near and far")
-    without = real[~real["called"]].groupby(["isa", "release", *TWO])["trampoline"].nunique() == 1
+    without = one[~one.index.get_level_values("called")]
     because = (
         f"Callbacks, all registers and a direct caller pick one trampoline in {int(one.sum())} of {len(one)} combinations on all "
         f"ISAs and releases; without direct calls the first two do, in {int(without.sum())} of {len(without)}."
@@ -261,19 +267,11 @@ def _named(callbacks: str, regs: str, direct: str) -> str:
     return f"{callbacks}, all regs" if regs == "yes" else callbacks
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Which variables pick the trampoline."""
-    texts = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
-    two = "The number of callbacks and whether one wants all registers"
-    if not deciding(frame):
-        return f"{two} do not pick the trampoline, and none of the other variables that were varied does with them."
-    return f"{two} pick the trampoline{', together with ' if texts else ' alone'}{' and '.join(texts.values())}."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: how many states there were in all, how many steps each sequence has, how many variables were
-    varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls; and the trampoline
-    of one plain callback in the newest release, "arm64-one-trampoline"."""
+    varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls; the trampoline of
+    one plain callback in the newest release, "arm64-one-trampoline"; of "combinations", see combinations(), those with one
+    trampoline, "picked", and those without, "arm64-unpicked"; and since when a direct call's reach differs, "arm64-reach-since"."""
     states = frame.groupby(["isa", "release"], sort=False)
     undecided = pd.DataFrame([key for key, part in states if not deciding(part, "calls")], columns=["isa", "release"])
     spans = undecided.groupby("isa", sort=False)["release"].agg(_span)
@@ -281,7 +279,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     values: dict[str, object] = {"states": len(frame), "steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}
     lone = (frame["callbacks"] == "one") & (frame["regs"] == "no") & (frame["direct"] == "none")
     chosen = frame[lone & (frame["release"] == releases.LATEST)].groupby("isa", sort=False)["trampoline"].agg(_all_of)
-    return values | {f"{isa}-one-trampoline": trampoline for isa, trampoline in chosen.items()}
+    values |= {f"{isa}-one-trampoline": trampoline for isa, trampoline in chosen.items()}
+    one = combinations(frame)
+    values |= {"combinations": len(one), "picked": int(one.sum())}
+    values |= {f"{isa}-unpicked": int((~part).sum()) for isa, part in one.groupby("isa", sort=False)}
+    return values | {f"{isa}-reach-since": reach_decides(isa) or "never" for isa in ISAS}
 
 
 FIGURES = (
@@ -290,7 +292,6 @@ FIGURES = (
         "Which trampoline does a function get, and what decides it?",
         chart=lambda frame: state_strip(facet="what", meanings=MEANINGS)(strip(frame)),
         table=table,
-        answer=answer,
         alt="A lane for every ISA and the releases that choose alike, a column for every state of the function: no callback, one, "
         "one that wants all registers, one near or far direct call, more callbacks, and more of which one wants all registers. "
         "The blocks name the trampoline that a call ran. The table has the same.",

@@ -28,7 +28,6 @@ UNITS = {"instructions": "added"}
 #: Line -> (ops on this function, is the kernel built without CALL_OPS?).
 LINES = {"one here": (1, False), "two here": (2, False), "one here, without CALL_OPS": (1, True)}
 ONE, TWO, WITHOUT = LINES
-_WHEN = {ONE: "to a call with one ops", TWO: "to one with two ops", WITHOUT: "without CALL_OPS to one with one ops"}
 
 
 @once
@@ -89,15 +88,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What each further ops elsewhere adds, on every ISA."""
-    parts = []
-    for line, when in _WHEN.items():
-        steps = {isa: n for isa in ISAS if (n := each(frame, isa, line)) != "-"}
-        parts.append(f"{when} {on_each(steps, 'instructions') if any(steps.values()) else 'nothing'}")
-    return f"In {releases.LATEST} each ops on another function adds {'; '.join(parts)}."
-
-
 @judges("r1")
 def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
     """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call
@@ -142,7 +132,6 @@ FIGURES = (
         "What do ops on other functions add to a call of this one?",
         chart=lambda frame: lines("instructions", over="others", series="line")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: instructions added to one call against the number of ops on other functions, both axes linear. "
         "With one ops on the function the line is level; with two, and with one without CALL_OPS, it rises. The table has all "
         "numbers.",

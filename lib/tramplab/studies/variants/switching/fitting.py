@@ -14,7 +14,7 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ....publish.figures.figure import Figure
-from ....publish.phrases import marked, on_each
+from ....publish.phrases import marked
 from ....trampolines.fitting import FittingSlowPath
 from ....trampolines.plain import Ops
 from ...memo import once
@@ -190,24 +190,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return {**fewer, "more-writes": writes, "steps": steps, "all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What it saves, in the newest release, and what it costs."""
-    live, args = on_each(saved(frame, "live"), "instructions less"), on_each(saved(frame, "args"))
-    writes, steps = more_writes(frame)
-    return (
-        f"In {releases.LATEST} a call through a fitted trampoline takes {live} while all callbacks need only few arguments, and "
-        f"{args} while one needs an ftrace_regs. At {writes} of {steps} steps the site is rewritten where the kernel leaves it "
-        "alone."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-fitting",
         "What would a trampoline save that fits the callbacks of a function?",
         rows=lambda frame: frame[frame["release"] == releases.LATEST],
         table=table,
-        answer=answer,
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. ops: who joins (+), by "
         "what it needs: the live arguments, an ftrace_regs, all registers; set: what the fitted trampoline saves. - in a "
         "number's place: that kernel has no trampoline for all registers.",

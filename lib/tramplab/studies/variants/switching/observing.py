@@ -13,7 +13,6 @@ from ....ftrace import releases
 from ....ftrace.ops import Registered
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.claims import DEPENDS
 from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ....publish.phrases import isa_name
 from ....trampolines.plain import Ops
@@ -94,22 +93,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-#: What the verdict rests on where the two readings of "invisible" disagree.
-READING = "whether only what was promised counts"
-
 
 @judges("s3")
 def invisible(frame: pd.DataFrame | None = None) -> Verdict:
-    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right.
-
-    There are two readings of what it sees: what its ops was promised, and everything that it can read.
-    """
+    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right. What a plain
+    ops gets of all registers while another one wants them is the exception that the claim names."""
     frame = rows() if frame is None else frame
     called = (frame["seen"] == 1) & frame["right"]
-    promised, everything = (
-        across(frame.assign(truth=called & (frame[column] == "")), BY_RELEASE) for column in ("promised", "differs")
-    )
-    kind, on = promised if promised == everything else (DEPENDS, READING)
+    kind, on = across(frame.assign(truth=called & (frame["promised"] == "")), BY_RELEASE)
     n = numbers(frame)
     because = [
         f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "

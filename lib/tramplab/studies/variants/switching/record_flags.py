@@ -24,8 +24,6 @@ from . import callbacks, choosing
 STEPS, MOST, SEED = 200, 6, 2021
 #: Flags that have a twin, and whether what they want is in force with more than one ops as well.
 TWINS = {"REGS": True, "TRAMP": True, "DIRECT": False, "CALL_OPS": False}
-#: The counter is "far wider than needed" if half of its bits would count the ops of every run.
-NEEDED = max(MOST, *callbacks.COUNTS)
 
 
 @once
@@ -133,22 +131,19 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 @judges("s8")
 def twins_say_what_is_rewritten(frame: pd.DataFrame | None = None) -> Verdict:
-    """Half of the counter's bits would do, and a site is rewritten where twins differ, and nowhere else."""
+    """A site is rewritten where twins differ, and nowhere else."""
     frame = rows() if frame is None else frame
     exact = frame["rewritten"] == frame["cases"].where(frame["twins"] != "", 0)
-    wide = frame["full"].map(lambda full: (1 << int(full).bit_length() // 2) > NEEDED)
-    kind, on = across(frame.assign(truth=exact & wide), BY_RELEASE)
+    kind, on = across(frame.assign(truth=exact), BY_RELEASE)
     full = sorted(set(frame["full"]))
     differ, equal = frame[frame["twins"] != ""], frame[frame["twins"] == ""]
     because = (
-        f"The counter is full with {' or '.join(map(str, full))} ops, by release; the runs of this book have at most {NEEDED} on a "
-        f"function, which half of its bits would count. Of {int(differ['cases'].sum()):,} records with twins that differ, "
-        f"{int(differ['rewritten'].sum()):,} had their site rewritten; of {int(equal['cases'].sum()):,} without, "
-        f"{int(equal['rewritten'].sum()):,}."
+        f"Of {int(differ['cases'].sum()):,} records with twins that differ, {int(differ['rewritten'].sum()):,} had their site "
+        f"rewritten; of {int(equal['cases'].sum()):,} without, {int(equal['rewritten'].sum()):,}. The counter is full with "
+        f"{' or '.join(map(str, full))} ops, by release."
     )
     values: dict[str, int | float | str] = {
         "ops that fill the counter": " or ".join(map(str, full)),
-        "most ops on a function": NEEDED,
         "twins differ": f"{int(differ['cases'].sum()):,}",
         "of these rewritten": f"{int(differ['rewritten'].sum()):,}",
         "rewritten without": int(equal["rewritten"].sum()),

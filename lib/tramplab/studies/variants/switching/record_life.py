@@ -13,7 +13,6 @@ from ....isa import ISAS
 from ....lab.run import Run
 from ....publish.figures.chart import state_strip
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name
 from ...memo import once
 from ...shared.merged_panels import merged
 from .attached import FUNCTION, REQUESTS, Hooked
@@ -234,26 +233,6 @@ def _site(site: str, idle: str, called: set[str]) -> str:
     return "INT3 + NOP" if rest == idle[2:] else "INT3 + call"
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Which flags are wanted and not in force, and while what is attached."""
-    last = frame[frame["last"]]
-    waiting: dict[str, list[str]] = {}
-    for row in last.itertuples(index=False):
-        for name in (n for n in FLAGS if flag(row.flags, n) == "wanted"):
-            waiting.setdefault(name, []).append(_attached(row.ops))
-    parts = [f"{name} while the function has {' or '.join(dict.fromkeys(ops))}" for name, ops in waiting.items()]
-    return (
-        f"After every change each flag that is wanted is in force{', but ' + ', and '.join(parts) if parts else ''}. With the same "
-        f"ops the record is {'always the same again' if _comes_back(last) else 'not always the same'}."
-    )
-
-
-def _comes_back(last: pd.DataFrame) -> bool:
-    """Has a record the same count, flags that choose, ops pointer and target whenever the same ops are attached?"""
-    kept = last.assign(flags=last["flags"].map(in_short))
-    return not (kept.groupby(["isa", "ops"])[["count", "flags", "pointer", "target"]].nunique() > 1).any(axis=None)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: on all ISAs together after how many changes the record was looked at ("seen-total"), how many
     different sets of ops were attached then ("attached-total"), and how many different records they had ("records-total"); and
@@ -266,22 +245,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {f"{isa}-writes": " or ".join(map(str, sorted(set(of)))) for isa, of in sizes.groupby("isa", sort=False)}
 
 
-def answer_writes(frame: pd.DataFrame) -> str:
-    """The writes of a change on every ISA, in order; ISAs that have the same are named together."""
-    orders: dict[str, list[str]] = {}
-    for isa, part in frame[frame["write"] != ""].groupby("isa", sort=False):
-        found = dict.fromkeys(", then ".join(lines["write"].map(_WRITES)) for _, lines in part.groupby("step", sort=False))
-        orders.setdefault(" or ".join(found), []).append(isa_name(str(isa)))
-    return " ".join(f"On {' and '.join(isas)} each change writes {text}." for text, isas in orders.items())
-
-
-_WRITES = {
-    "int3": "a breakpoint",
-    "tail": "the rest of the instruction",
-    "first byte": "its first byte",
-    "ops pointer": "the ops pointer",
-    "instruction": "one instruction",
-}
 
 
 FIGURES = (
@@ -291,7 +254,6 @@ FIGURES = (
         rows=lambda frame: frame[frame["last"]],
         chart=lambda frame: state_strip()(merged(life(frame))),
         table=table,
-        answer=answer,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: the counter, the flags that are ever set, the ops "
         "pointer and the target of one record, from nothing attached over an ops, two ops and a direct call back to nothing. The "
         "table has the bytes at the site too.",
@@ -303,7 +265,6 @@ FIGURES = (
         f"In which order is a site rewritten? ({releases.LATEST})",
         chart=lambda frame: state_strip()(merged(order(frame))),
         table=writes,
-        answer=answer_writes,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: ops pointer, site, where it leads and whose callbacks a "
         "call then runs, after every single write while one ops comes, another joins it, and the last one leaves. The table has "
         "all writes, the direct call's too.",

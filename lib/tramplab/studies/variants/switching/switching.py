@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import pandas as pd
 
@@ -164,29 +163,6 @@ def _in_words(symbol: str) -> str:
     return "nothing" if not symbol else "own copy" if symbol.startswith("ftrace_trampoline[") else symbol
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Where a second ops sends the call, and whether the first one's way comes back when a plain one has left."""
-    listed, back = _where(frame, "plain", _listed), _where(frame, "plain", _as_before)
-    return f"Of two plain ops the second brings the list function on {listed}; when it leaves, the call goes its old way on {back}."
-
-
-def _listed(steps: pd.DataFrame) -> bool:
-    return steps["calls"].iloc[2] == LIST
-
-
-def _as_before(steps: pd.DataFrame) -> bool:
-    return bool((steps[["target", "calls"]].iloc[1] == steps[["target", "calls"]].iloc[3]).all())
-
-
-def _where(frame: pd.DataFrame, sequence: str, true_of: Callable[[pd.DataFrame], bool]) -> str:
-    """The ISAs on which something is true of a sequence, in words."""
-    played = frame[frame["sequence"] == sequence].groupby("isa", sort=False)
-    isas = [isa_name(str(isa)) for isa, steps in played if true_of(steps)]
-    if len(isas) == len(played):
-        return "every ISA"
-    return f"{' and '.join(isas)} only" if isas else "no ISA"
-
-
 FIGURES = (
     Figure(
         "fig-switching",
@@ -194,7 +170,6 @@ FIGURES = (
         rows=newest,
         chart=lambda frame: state_strip(meanings={UNGUARDED: theme.WRONG})(merged(strip(frame))),
         table=table,
-        answer=answer,
         alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from "
         "there, step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the "
         "recursion guard, in one lane where both are the same. The table has every step.",
