@@ -46,7 +46,7 @@ def answered(monkeypatch):
 
 
 @pytest.mark.usefixtures("answered")
-@pytest.mark.parametrize("page", ["live-patching", "counts-to-time"])
+@pytest.mark.parametrize("page", ["real-kernels", "counts-to-time"])
 def test_sentences_lead_to_their_figures_and_are_the_pages_citation(page, capsys):
     shown = short.in_short(page)
     for figure in short.PAGES[page]:

@@ -3,6 +3,7 @@
 
 import pytest
 
+from support.publish.guarded import problem
 from tramplab import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
@@ -271,15 +272,17 @@ def test_what_kernels_had_broken_is_marked():
 
 def test_what_is_said_of_sharing_follows_the_rows():
     frame = beside_bpf.rows()
-    assert "from v6.1 on fentry and fexit run" in beside_bpf.answer(frame)
-    refused, broken = beside_bpf.answer(frame).split(" Kernels of some releases had it broken (!): ")
-    assert refused.endswith("Refused in v7.2, too: fexit on riscv64.") and broken == "x86-64 v6.4, v6.12, v6.16."
-    assert "broken" not in beside_bpf.answer(frame.assign(broken=""))
+    assert not problem("live-patch-and-direct", frame)
     other = frame.copy()
     other.loc[other["release"] == "v6.1", ["outcome", "ran", "went_on"]] = beside_bpf.BUSY, "", ""
-    assert "from v6.4 on" in beside_bpf.answer(other) and beside_bpf.numbers(other)["first"] == "v6.4"
+    assert beside_bpf.numbers(other)["first"] == "v6.4" and "first == 'v6.1'" in problem("live-patch-and-direct", other)
+    unasked = frame["beside"] == "no ops_func"
+    asked = frame.assign(outcome=frame["outcome"].mask(unasked, beside_bpf.BOTH), added=frame["added"].mask(unasked, 300))
+    assert "unasked-total == 0 is not so" in problem("live-patch-and-direct", asked)
+    astray = frame.assign(went_on=frame["went_on"].replace("replacement", "function"))
+    assert "replaced-total == orders-total is not so: 0" in problem("live-patch-and-direct", astray)
     other.loc[:, "outcome"] = beside_bpf.BUSY
-    assert beside_bpf.answer(other) == "In no release shown do both run."
+    assert beside_bpf.numbers(other)["first"] == "none"
     mixed = frame.copy()
     mixed.loc[mixed["patching"] == "first", "outcome"] = beside_bpf.BUSY
     with pytest.raises(TramplabError, match="depends on who comes first"):

@@ -14,7 +14,6 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name
 from ....publish.table import pivot
 from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
@@ -153,42 +152,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
-    which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
-    replacement; and what becomes of both in the newest release, "x86_64-fentry-outcome"."""
+    which both run somewhere; "orders-total", how many runs there are of both, "replaced-total", those that went on in the
+    replacement, and "unasked-total", those with a direct call whose ops has no ops_func; and what becomes of both in the
+    newest release, "x86_64-fentry-outcome"."""
     both = frame[frame["outcome"] == BOTH]
     values: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
     values |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
+    values["unasked-total"] = int((both["beside"] == "no ops_func").sum())
     for r in both[both["patching"] == "first"].itertuples():
         values[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
     newest = frame[(frame["release"] == releases.LATEST) & (frame["patching"] == "first")]
     return values | {f"{r.isa}-{r.beside.replace(' ', '-')}-outcome": r.outcome for r in newest.itertuples()}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """The answer above the figure, from the rows."""
-    both = frame[frame["outcome"] == BOTH]
-    if not len(both):
-        return "In no release shown do both run."
-    beside = " and ".join(dict.fromkeys(both["beside"]))
-    refused = frame[frame["outcome"].isin((BUSY, NOT_MADE)) & (frame["release"] == releases.LATEST)]
-    never = [name for name in BESIDE if name not in set(both["beside"])]
-    printed = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, in either order, "
-    printed += f"and the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
-    if never:
-        printed += f" Refused in every release: a direct call with {', '.join(never)}."
-    some = refused[~refused["beside"].isin(never)]
-    if len(some):  # beside those that never are
-        where = ", ".join(dict.fromkeys(f"{r.beside} on {isa_name(r.isa)}" for r in some.itertuples()))
-        printed += f" Refused in {releases.LATEST}, too: {where}."
-    if (both["broken"] != "").any():
-        printed += f" Kernels of some releases had it broken ({MARK}): {_releases_of(both)}."
-    return printed
-
-
-def _releases_of(both: pd.DataFrame) -> str:
-    """The releases shown that have something of this broken, by ISA: "x86-64 v6.4, v6.12"."""
-    broken = both[both["broken"] != ""].groupby("isa", sort=False)["release"].unique()
-    return "; ".join(f"{isa_name(str(isa))} {', '.join(found)}" for isa, found in broken.items())
 
 
 FIGURES = (
@@ -197,7 +171,6 @@ FIGURES = (
         "Do live patching and a direct call share a function?",
         chart=lambda frame: heat_map("outcome", "beside", "release", meanings=MEANINGS, letters=LETTERS)(outcomes(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for each release and each kind of direct call beside live patching, a letter for what becomes of the "
         "second of the two: both run, or the error it gets. The table below has the same, with instructions.",
         limits="Emulated: the rules for who is let in are the lab's after kernel/trace/ftrace.c and kernel/bpf/trampoline.c. "

@@ -206,12 +206,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """The answer above the figure, from the rows."""
-    each = [f"{sets} for {' and '.join(consumers)}" for sets, consumers in by_set(least(frame)).items()]
-    return f"The smallest save set that serves is {', '.join(each)}."
-
-
 def by_set(best: pd.DataFrame) -> dict[str, list[str]]:
     """Of the rows of least(): smallest save set, as readers see it -> the consumers that it serves, in words."""
     by_name: dict[str, list[str]] = {}
@@ -250,7 +244,6 @@ FIGURES = (
         "Which save sets serve which consumers, and what do they add?",
         chart=lambda frame: dumbbell("instructions", "consumer", "save", shared=True)(_served(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a line per consumer, and on it a mark for each save set that serves it: instructions added "
         "to a call. The set with the ip alone is the leftmost for live patching, all registers are the only one for a "
         "consumer of another register. The table below has every number.",

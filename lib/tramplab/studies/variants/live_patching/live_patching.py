@@ -18,7 +18,7 @@ from ....lab.run import Run
 from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import HYPOTHETICAL, isa_name, marked, on_each
+from ....publish.phrases import HYPOTHETICAL, isa_name, marked
 from ....trampolines.plain import Ops
 from ...memo import once
 from ...shared.order import largest_first
@@ -171,15 +171,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
-    "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
-    mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
-    "callers-total", "call-missed-outer"."""
+    "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack, and "-stacked-right", those of
+    them that find their arguments where the stack is changed; "missed-total", mispredicted returns of a call that goes on
+    elsewhere; of one that comes back "call-missed-total", and of the callers above, "callers-total", "call-missed-outer"."""
     values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
         values |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
     called = frame[frame["save"] == "ip+sp, call"]
-    values |= {f"{r.isa}-stacked-total": r.stacked for r in called.itertuples()}
+    for r in called.itertuples():
+        values |= {f"{r.isa}-stacked-total": r.stacked, f"{r.isa}-stacked-right": r.stacked_right}
     values["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
     values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
     values["callers-total"] = _alternatives(called["callers"])
@@ -193,15 +194,6 @@ def _alternatives(values: pd.Series) -> str:
     '1 or 3'
     """
     return " or ".join(map(str, sorted(set(values))))
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """The answer above the figure, from the rows."""
-    added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
-    isas = list(dict.fromkeys(frame["isa"]))
-    kernels = on_each({isa: added[isa, "args"] for isa in isas}, "instructions")
-    least = on_each({isa: added[isa, "ip"] for isa in isas})
-    return f"Live patching adds {kernels} with the kernels' ftrace_regs, and {least} with {marked('the ip alone')}."
 
 
 #: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.
@@ -258,7 +250,6 @@ FIGURES = (
         "What does live patching add to a call, by what the trampoline saves?",
         chart=lambda frame: stacked_bars("instructions", bars=("save",))(largest_first(bars(frame), "save", "instructions")),
         table=table,
-        answer=answer,
         alt="Bars per ISA: instructions added to a call that is sent on to another function, one bar per save set, the kernels' "
         "own first, split into site, trampoline, core and callback. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
