@@ -16,11 +16,10 @@ from ....isa import ISAS
 from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....publish.figures.figure import Figure
-from ....publish.phrases import on_each
 from ....unwind.unwind import BOTH, Chain, judge, watch
 from ...memo import once
 from . import unwound
-from .unwound import FP, OFF, WITHOUT, by_isa, of
+from .unwound import FP, OFF, WITHOUT
 
 NAME = "unwinding"
 TITLE = "Where an unwinder loses the traced function or its caller"
@@ -203,29 +202,6 @@ def lost_table(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(found=found, count=rows["boundaries"])[["isa", "unwound", "first", "to", "count", "found"]]
 
 
-def _answer(rows: pd.DataFrame) -> str:
-    drawn = rows[rows["hook"] == DRAWN]
-    by_orc, fp = (drawn[drawn["unwound"] == how] for how in (BY_ORC, FP))
-    inside = fp[fp["part"] == "trampoline"]
-    return (
-        f"By ORC's rules x86-64 finds the traced function and its caller at {of(by_orc)} instructions of a call with two "
-        f"callbacks. By frame pointers both are found in the trampoline at {by_isa(inside)}."
-    )
-
-
-def _answer_where(rows: pd.DataFrame) -> str:
-    by_orc = rows[rows["unwound"] == BY_ORC]
-    ftrace = int(by_orc.loc[by_orc["hook"] != GENERATED, "boundaries"].sum())
-    made = by_orc.loc[by_orc["hook"] == GENERATED]
-    guessed = "all of them guesses" if made["guessed"].all() else "some of them guesses" if made["guessed"].any() else "no guesses"
-    inside = rows[(rows["unwound"] == FP) & rows["first"].str.startswith("ftrace_")].groupby("isa", sort=False)["boundaries"].sum()
-    return (
-        "By frame pointers ftrace's trampoline hides the traced function or its caller until it has made its records, if it makes "
-        f"any, and once they are gone: {on_each(inside.to_dict(), 'instructions')}. By ORC's rules one is lost at "
-        f"{ftrace or 'no'} instructions of a call through ftrace and at {made['boundaries'].sum()} of BPF's trampoline, {guessed}."
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
     what is not so in a kernel without them; "entry-gained", how many a call gains where first instructions are known; of ORC's
@@ -273,7 +249,6 @@ FIGURES = (
         limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP.",
         legend="In the table: instructions at which both are found / all of the part.",
         hypothetical=True,
-        answer=_answer,
     ),
     Figure(
         "fig-unwinding-where",
@@ -281,6 +256,5 @@ FIGURES = (
         rows=lost,
         table=lost_table,
         limits=LIMITS,
-        answer=_answer_where,
     ),
 )

@@ -82,14 +82,3 @@ def kernels_named(rows: pd.DataFrame) -> pd.Series:
     """How charts name a kernel: its ISA, and how it is unwound where there is more than one way."""
     several = rows.groupby("isa")["unwound"].transform("nunique") > 1
     return rows["isa"].map(phrases.isa_name) + (" " + rows["unwound"]).where(several, "")
-
-
-def of(rows: pd.DataFrame, column: str = "both") -> str:
-    """At how many of the instructions of these rows something was found, in words."""
-    good, boundaries = int(rows[column].sum()), int(rows["boundaries"].sum())
-    return f"all {boundaries}" if good == boundaries else f"{good or 'none'} of {boundaries}"
-
-
-def by_isa(rows: pd.DataFrame, column: str = "both") -> str:
-    """The same for each ISA in turn: "all 4 instructions on x86-64 and none of 5 on arm64"."""
-    return phrases.on_each({str(isa): of(part, column) for isa, part in rows.groupby("isa", sort=False)}, "instructions")
