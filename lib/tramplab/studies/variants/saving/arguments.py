@@ -10,12 +10,10 @@ from ....emulate.machine import COUNT
 from ....ftrace import releases
 from ....isa import ISAS
 from ....lab import hooks
-from ....lab.hooks import hypothetical
 from ....lab.kernel import Kernel
 from ....lab.measure import STUDIED
 from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, marked
 from ...memo import once
 from ...shared.growth import step
 from ...shared.hypothetical import flagged, named
@@ -111,32 +109,6 @@ def _ends(frame: pd.DataFrame) -> pd.DataFrame:
     return largest_first(frame[frame["args"].isin(said)].assign(args=lambda ends: ends["args"].map(said)), "hook", "instructions")
 
 
-def _answer(frame: pd.DataFrame) -> str:
-    n = numbers(frame)
-    flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
-    rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
-    sets = ("ops-live", "ops-clobbered", "ops-own-regs")
-    parts = []
-    for isa in dict.fromkeys(frame["isa"]):
-        live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
-        parts.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
-    return (
-        f"With two arguments an ops adds {', '.join(parts)}, as it saves them, all that C may clobber, or all registers. "
-        f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
-    )
-
-
-def _answer_bytes(frame: pd.DataFrame) -> str:
-    rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
-    first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
-    more = first[1] - first[0]
-    growth = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
-    return (
-        f"The same number for every function in {len(rising) - rising.sum()} of {len(rising)} cases (hooks on an ISA). Where only "
-        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(growth)}."
-    )
-
-
 def bytes_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Bytes moved: a line per hook, a column per ISA; of a line that is not flat those without arguments and with the most."""
     frame = named(rows).sort_values("args", kind="stable")
@@ -155,7 +127,6 @@ FIGURES = (
         "What does a hook add, by what it saves and by what the function takes?",
         chart=lambda frame: dumbbell("instructions", "hook", "args", shared=True)(_ends(named(frame))),
         table=table("instructions"),
-        answer=_answer,
         alt="A panel per ISA with a line per hook: instructions that it adds to a call of a function without arguments, and "
         "to one of a function with eight. The two are apart for BPF's fentry and for the trampoline that saves the live "
         "arguments, and the same for all others. The table below has every number.",
@@ -166,7 +137,6 @@ FIGURES = (
         "fig-arguments-bytes",
         "How many bytes does a hook move, from no argument to eight?",
         table=bytes_table,
-        answer=_answer_bytes,
         limits=_LIMITS,
         hypothetical=True,
     ),

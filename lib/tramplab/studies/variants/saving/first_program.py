@@ -6,7 +6,6 @@ import pandas as pd
 
 from ....ftrace import releases
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name
 from ....publish.stepper.stepper import Notes, Stepper, stepper
 from ....trampolines.bpf import Bpf
 from ...memo import once
@@ -102,19 +101,11 @@ def body(_: pd.DataFrame) -> Stepper:
     return stepper(walks(), NOTES, WATCH)
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How much of a call lies before the program and behind it."""
-    n = numbers(frame)
-    counts = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
-    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(counts)} instructions run."
-
-
 FIGURES = (
     Figure(
         "fig-first-program",
         f"What does a generated trampoline do around a program? ({releases.LATEST})",
         body=body,
-        answer=answer,
         limits="Emulated counts, no timing. One call of a two-argument function with one fentry program; stretches begin at "
         "the milestone named and end at the next.",
     ),

@@ -14,10 +14,8 @@ from ....isa import ISAS, get
 from ....lab.kernel import Kernel
 from ....lab.measure import STUDIED
 from ....lab.run import Run
-from ....publish.claims.verdict import Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, on_each
 from ....publish.table import pivot
 from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
@@ -48,8 +46,6 @@ KNOWING = ("bare", "bpf-fentry", "ops-live")
 NEEDS = {"ops-regs": "regs"}
 PARTS = ("trampoline", "core", "callback")
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
-#: "Ten instructions", as the thread had it, give or take two. The two are ours.
-TEN = 12
 
 
 @functools.cache
@@ -141,46 +137,9 @@ def far_step(isa: str) -> int:
     return counts[1] - counts[0]
 
 
-@judges("v1")
-def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> Verdict:
-    """For two arguments: about ten instructions, and less left than by the smallest trampoline of ftrace's kind, with the same
-    landing pads, patch slots and reach on both sides."""
-    frame = rows() if frame is None else frame
-    two = overhead(frame[frame["args"] == 2]).pivot(index="isa", columns="variant", values="alike")
-    two = two.reindex(list(dict.fromkeys(frame["isa"])))
-    cases = [
-        {"isa": isa, "made": made, "truth": bool(n[made] <= TEN and n[made] < n["ops-live"])}
-        for isa, n in two.iterrows()
-        for made in ("bare", "bpf-fentry")
-    ]
-    kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})
-    three = ("bare", "ops-live", "bpf-fentry")
-    counts = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
-    because = (
-        "For two arguments a generated trampoline that only calls the program, one of ftrace's kind that saves only the live "
-        f"arguments, and fentry as merged take {'; '.join(counts)}. Landing pads, patch slots and what it takes to reach code that "
-        f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
-        "less. The first two are hypothetical: no kernel has them."
-    )
-    values: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
-    return Verdict(kind, because, values, on)
-
-
 def _with_two(frame: pd.DataFrame) -> pd.DataFrame:
     """The calls with two arguments, as the figure draws them."""
     return frame[frame["args"] == 2].rename(columns={"variant": "hook", "part": "component"})
-
-
-def _answer(frame: pd.DataFrame) -> str:
-    n = numbers(rows())
-    only, merged, ops = (
-        on_each({isa: n[f"{isa}-{v}-total"] for isa in ISAS}, what)
-        for v, what in (("bare", "instructions"), ("bpf-fentry", ""), ("ops", ""))
-    )
-    return (
-        f"A generated trampoline that only calls its program executes {only}; with what enters and exits an fentry program it is "
-        f"{merged}. An ops takes {ops}."
-    )
 
 
 _LIMITS = (
@@ -194,7 +153,6 @@ FIGURES = (
         rows=_with_two,
         chart=lambda frame: stacked_bars("instructions")(largest_first(named(frame), "hook", "instructions")),
         table=lambda frame: pivot("instructions", index=("isa", "hook"))(named(frame)),
-        answer=_answer,
         alt="A panel per ISA: instructions of a hook on a function of two arguments, one bar per kind of trampoline, split into "
         "trampoline, core and callback. The table below has every number.",
         limits=_LIMITS,

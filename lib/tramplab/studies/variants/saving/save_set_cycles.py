@@ -10,12 +10,10 @@ from ....ftrace.releases import NEWEST
 from ....native import Result
 from ....native.agreement import apart
 from ....native.cached import HOOKS, saved
-from ....publish.claims.claims import UNDECIDABLE
-from ....publish.claims.verdict import Verdict, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.figures.fitted import digits
-from ....publish.phrases import UNTIMED, listed
+from ....publish.phrases import UNTIMED
 from ...memo import once
 from ...shared.hypothetical import flagged, named
 from ...time import native_machine
@@ -27,8 +25,6 @@ TITLE = "What a trampoline's save set adds, in measured cycles"
 SETS = {"live": "ops-live", "clobbered": "ops-clobbered", "own-args": "ops-own-args", "own-regs": "ops-own-regs"}
 LIVE, ALL_OF_C = SETS["live"], SETS["clobbered"]
 UNITS = {"cycles": "added", "gain": "cycles", "gain_low": "cycles", "gain_high": "cycles"}
-#: Why v3 is no run's to decide.
-UNDECIDED = "what is a meaningful gain is a judgement, and only x86-64 was measured"
 
 
 @once
@@ -84,35 +80,16 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     return live[["args", "gain", "share"]].assign(clobbered=whole["cycles"], live=live["cycles"]).reset_index()
 
 
-def told(frame: pd.DataFrame) -> str:
-    """Per machine: "9.00 instead of 10.0 cycles on zen3"."""
-    return listed([f"{digits(r.live)} instead of {digits(r.clobbered)} cycles on {r.machine}" for r in shares(frame).itertuples()])
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "measured", in words what machines measured; and "whole-least-ratio", how many times the cycles of
-    the next larger set all registers take at the least, on machines that timed all sets."""
+    """Numbers for the prose: "zen3-gain", cycles less than with all that C may clobber if only the live arguments are saved, and
+    "zen3-share", in percent of what the former add; and "whole-least-ratio", how many times the cycles of the next larger set all
+    registers take at the least, on machines that timed all sets."""
     wide = frame.pivot(index="machine", columns="hook", values="cycles").reindex(columns=list(SETS.values())).dropna()
     ratio = wide[SETS["own-regs"]] / wide.drop(columns=SETS["own-regs"]).max(axis="columns")
-    return {"measured": told(frame), "whole-least-ratio": round(float(ratio.min()), 2)}
-
-
-@judges("v3")
-def live_is_hardly_a_gain(frame: pd.DataFrame | None = None) -> Verdict:
-    """What was measured; whether it is a meaningful gain no run decides."""
-    frame = rows() if frame is None else frame
-    because = (
-        f"An ops that saves only the live arguments adds {told(frame)}, measured in user mode with one argument. The thread gave "
-        "no number, and no arm64 or riscv64 machine was timed. The trampolines are hypothetical: no kernel has them."
-    )
-    values: dict[str, int | float | str] = {}
+    values: dict[str, object] = {"whole-least-ratio": round(float(ratio.min()), 2)}
     for r in shares(frame).itertuples():
-        values |= {f"{r.machine}, live": digits(r.live), f"{r.machine}, all that C may clobber": digits(r.clobbered)}
-    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
-
-
-def _answer(frame: pd.DataFrame) -> str:
-    return f"An ops that saves only the live arguments, not all that C may clobber, adds {told(frame)}, as measured."
+        values |= {f"{r.machine}-gain": digits(r.gain), f"{r.machine}-share": round(100 * r.share)}
+    return values
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -128,7 +105,6 @@ FIGURES = (
         "What is a smaller save set worth on a CPU?",
         chart=lambda frame: stacked_bars("cycles", facet="machine")(_drawn(frame)),
         table=table,
-        answer=_answer,
         alt="A panel per measured machine with a bar per save set: cycles that one ops adds to a call, least with only the live "
         "arguments saved, most with all general registers. The table has the decimals.",
         limits="Cycles that one ops adds to a call of a function of one argument, measured natively, warm, in user mode. Machines "
