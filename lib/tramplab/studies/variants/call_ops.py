@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...publish import phrases
 from ...publish.figures.figure import Figure
 from ..memo import once
 from ..time import published_call_ops
@@ -96,28 +95,11 @@ def change(row: pd.Series, what: str) -> str:
     return f"{row[f'{what}_before']:g} to {row[f'{what}_after']:g}"
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What becomes of one ops, whatever is elsewhere, and of two."""
-    cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
-    names = ("one ops, 10 elsewhere", "two ops", "one static ops")
-    one = {str(isa): change(row, "instructions") for isa, row in cases["one ops"].iterrows()}
-    instructions = phrases.on_each(one, "instructions")
-    changes = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
-    far, both, static = map(phrases.on_each, changes)
-    k1 = change(cases["one ops"].loc["riscv64"], "ns")
-    return (
-        f"One dynamic ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another "
-        f"function it falls from {far}. Two ops gain nothing: {both}. A static ops, as the function tracer's, goes from {static} "
-        f"if no other is registered, and else falls as a dynamic one does."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-call-ops",
         "What does CALL_OPS buy?",
         table=table,
-        answer=answer,
         limits="Ops are dynamic, as those of the module that was timed. Instructions are counts of the lab; nanoseconds are "
         "published, of kernels (M1: a virtual machine, message 20230123134603.1064407-9-mark.rutland@arm.com; K1: "
         f"20250407180838.42877-10-andybnac@gmail.com). {published_call_ops.LIKE_SERIES}",

@@ -165,27 +165,6 @@ def _real(costs: dict[str, object]) -> dict[str, object]:
     return out
 
 
-def changes(frame: pd.DataFrame) -> str:
-    """What CALL_OPS changed, for one ops, dynamic and static, and for two; rows are those of by_release()."""
-    fell, own, both = [], [], []
-    for isa, part in frame.groupby("isa", sort=False):
-        have = part[part["hook"] == "ops"].set_index("release")["CALL_OPS"]
-        if not have.any():
-            continue
-        after = str(have.idxmax())
-        before = str(have.index[have.index.get_loc(after) - 1])
-        found = part.set_index(["hook", "release"])["instructions"]
-        one, static, two = (f"{found[hook, before]} to {found[hook, after]}" for hook in ("ops", "ops-static", "ops x2"))
-        fell.append(f"from {one} instructions on {phrases.isa_name(str(isa))} ({before} to {after})")
-        own.append(f"{static} on {phrases.isa_name(str(isa))}")
-        both.append(f"{two} on {phrases.isa_name(str(isa))}")
-    return (
-        f"CALL_OPS lets one dynamic ops, as a module's, skip the list function: it went {phrases.listed(fell)}. A static one, as "
-        f"the function tracer's, skipped it before if no other was registered, and went from {phrases.listed(own)}; two ops went "
-        f"from {phrases.listed(both)}."
-    )
-
-
 def _released(frame: pd.DataFrame) -> pd.DataFrame:
     """The table of by_release(): a line per hook, a column per release."""
     table = pivot("instructions", "release", ("isa", "hook"), total=False)(named(frame))
@@ -210,7 +189,6 @@ FIGURES = (
         rows=by_release,
         chart=lambda frame: steps("instructions", since="CALL_OPS")(_charted(frame)),
         table=_released,
-        answer=changes,
         alt="A panel per ISA: instructions that each hook adds, as steps from release to release, with a rule where the kernel "
         "first has CALL_OPS. The table below has the numbers of all hooks.",
         limits="Instructions added to one call, with nothing else registered. A dash: that release never had the hook on that ISA.",
