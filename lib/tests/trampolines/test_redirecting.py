@@ -54,14 +54,15 @@ def test_every_function_can_be_replaced(isa, release):
 
 @every_isa
 def test_a_live_patch_asks_what_the_task_is_to_run(isa):
-    """While tasks are moved, the one that is not yet runs the function as it was; a replacement that is the function changes nothing."""
+    """One that is not yet moved runs the function as it was; a replacement that is the function itself changes nothing."""
     k = Kernel(isa)
     old, new = k.call("two_args", 7, 9).value, 29 * 7 + 31 * 9 + (1 << 40)
     state = k.cpus[0].task + k.image.struct("task_struct").fields["patch_state"].offset
     with k.attached(None, patch("two_args")) as (ops,):
         fields, at = k.image.struct("lab_private").fields, private_of(k.image, ops.index)
         for transition, patched, nop, wanted in ((0, 0, 0, new), (1, 0, 0, old), (1, 1, 0, new), (0, 0, 1, old)):
-            for where, value in ((at + fields["transition"].offset, transition), (at + fields["nop"].offset, nop), (state, patched)):
+            places = at + fields["transition"].offset, at + fields["nop"].offset, state
+            for where, value in zip(places, (transition, nop, patched), strict=True):
                 k.machine.write(where, bytes([value]))
             run = k.call("two_args", 7, 9)
             assert run.value == wanted and "lab_livepatch" in run.symbols, (transition, patched, nop)
