@@ -4,10 +4,9 @@ import pytest
 
 from tramplab.isa import ISAS
 from tramplab.publish import published
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.publish.phrases import MARK
 from tramplab.studies.direct.fprobe import fprobe_losses, fprobe_parts, stages
-from tramplab.studies.direct.fprobe.stages import DIRECT, OPTIMISED, SEQUENCE, UNOPTIMISED, WITHOUT_NODE, Stage
+from tramplab.studies.direct.fprobe.stages import DIRECT, OPTIMISED, RING, SEQUENCE, UNGUARDED, UNOPTIMISED, WITHOUT_NODE, Stage
 from tramplab.studies.direct.returns import signatures
 
 GUARDED = "program, guarded"
@@ -50,7 +49,7 @@ def test_stages_differ_in_what_they_are_named_for():
             assert ("ftrace_ops_list_func" in names) == stage.walk
             assert ("arch_rethook_trampoline" in names) == stage.hook
             assert ("rethook_try_get" in names) == stage.node
-            assert ("objpool_push" in names) == (stage.node and not stage.freelist)
+            assert ("objpool_push" in names) == stage.ring
         frames = {regs: stages.run(isa, Stage(regs, False, False, False))[0].frame.written for regs in (True, False)}
         assert frames[True] > frames[False]
 
@@ -92,43 +91,24 @@ def changed(parts, part: str, factor: float, **where):
     return frame
 
 
-def test_the_verdict_on_the_four_reasons_follows_the_rows(parts):
-    """The fourth is told from the stack that was proposed: the ring that came executes more than the list."""
-    nodes = fprobe_parts.pools()
-    v = fprobe_parts.four_reasons(parts, nodes)
-    assert v.kind == HOLDS and v.numbers["arm64, a ring for the list"] > 0 > v.numbers["arm64, without the shared freelist"]
-    ring = nodes.assign(pool=nodes["pool"].replace({"objpool": "shadow", "shadow": "objpool"}))
-    assert fprobe_parts.four_reasons(parts, ring).kind == DEPENDS
-    cheap = parts.assign(instructions=parts["instructions"].where(parts["part"].isin([GUARDED, "copying"]), 0))
-    assert fprobe_parts.four_reasons(cheap, nodes.assign(unoptimised=500)).kind == FAILS
-
-
-def test_pools_are_stages_where_they_are_the_same(parts):
-    known = fprobe_parts.pools().set_index(["isa", "pool"])
+def test_each_of_the_four_reasons_takes_instructions_and_the_ring_more_than_the_list(parts):
+    """The fourth is told from the stack that was proposed; what was merged in its place saves nothing on one CPU."""
+    n = fprobe_parts.numbers(parts)
     for isa in ISAS:
-        assert known.loc[(isa, "freelist"), "unoptimised"] == fprobe_parts.total(parts, isa, UNOPTIMISED)
-        assert known.loc[(isa, "objpool"), "optimised"] == fprobe_parts.total(parts, isa, OPTIMISED)
+        assert min(n[f"{isa}-{reason.replace(' ', '-')}-off"] for reason in stages.REASONS.values()) > 0
+        listed = fprobe_parts.total(parts, isa, Stage(False, False, False, True))
+        assert n[f"{isa}-ring-over"] == n[f"{isa}-ring-added"] - listed > 0 < listed - n[f"{isa}-optimised-added"]
+        assert n[f"{isa}-ring-added"] == fprobe_parts.total(parts, isa, RING) > n[f"{isa}-optimised-added"]
+        assert n[f"{isa}-unguarded-added"] == fprobe_parts.total(parts, isa, UNGUARDED) < n[f"{isa}-optimised-added"]
 
 
-def test_d5_is_left_open_and_tells_what_copying_takes(parts):
-    """Of the arguments alone: what the handler executes more than for a function without any."""
-    v = fprobe_parts.copying_is_too_much(parts)
-    assert v.kind == UNDECIDABLE
+def test_copying_is_what_the_handler_executes_more_than_for_a_function_without_arguments(parts):
     copied = signatures.adapters().set_index(["isa", "way", "arguments"])["instructions"]
+    n, more = fprobe_parts.numbers(parts), fprobe_parts.numbers(changed(parts, "copying", 2))
     for isa in ISAS:
-        name = isa.replace("_", "-")
-        assert v.numbers[f"{name}, copied from ftrace_regs"] == copied[isa, signatures.COPY, 2]
-    more = fprobe_parts.copying_is_too_much(changed(parts, "copying", 2))
-    assert more.numbers["arm64, copied from ftrace_regs"] == 2 * v.numbers["arm64, copied from ftrace_regs"]
-
-
-def test_answers_follow_the_rows(parts):
-    answer = fprobe_parts.FIGURES[0].answer
-    assert "the shared freelist nowhere" in answer(parts)
-    none = parts.assign(instructions=parts["instructions"].where(parts["part"].isin([GUARDED, "copying"]), 0))
-    assert "nothing is worth as much on every ISA" in answer(none)
-    only = changed(parts, fprobe_parts.TRAMPOLINE, 5, regs=True, isa="riscv64")
-    assert "saving all registers on riscv64, too" in answer(only)
+        copying, around = f"{isa}-copying-over", f"{isa}-handler-over"
+        assert n[copying] == copied[isa, signatures.COPY, 2] > n[f"{isa}-stored"] == copied[isa, signatures.FRAME, 2]
+        assert more[copying] == 2 * n[copying] and more[around] == n[around]
 
 
 def test_ratios_are_of_the_same_calls(parts, losses):
@@ -151,15 +131,12 @@ def test_published_rounds_stand_where_they_belong(losses):
     assert found.loc["Xu", "published"] == pytest.approx(ratio, abs=0.01)
 
 
-def test_the_answer_compares_orders_and_sizes(losses):
-    assert "have the order of the counted ones; 3 of them are smaller." in fprobe_losses.answer(losses)
-    smaller = losses.assign(published=0.5 * losses["published"])
-    assert fprobe_losses.answer(smaller).endswith("have the order of the counted ones; all of them are smaller.")
-    there = losses["round"] != ""
-    larger = losses.assign(published=losses["published"].where(losses["way"] != "unoptimised", 9.0))
-    assert fprobe_losses.answer(larger).endswith("have the order of the counted ones; 2 of them are smaller.")
-    reversed_ = losses.assign(published=(10 - losses["instructions"]).where(there))
-    assert "have another order than the counted ones" in fprobe_losses.answer(reversed_)
+def test_published_ratios_have_the_order_of_the_counted_ones(losses):
+    found = losses[losses["round"] != ""].sort_values("published")
+    assert found["instructions"].is_monotonic_increasing
+    assert list(found[found["published"] > found["instructions"]]["round"]) == ["Florent"]
+    n = fprobe_losses.numbers(losses.assign(published=9.0))
+    assert n["florent-published"] == "9.00" and n["arm64-declined-ratio"] == fprobe_losses.numbers(losses)["arm64-declined-ratio"]
 
 
 def test_every_way_but_the_direct_call_is_marked(parts, losses):

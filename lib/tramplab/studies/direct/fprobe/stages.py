@@ -26,23 +26,26 @@ WITHOUT_ARGUMENTS = "no_args"
 @dataclass(frozen=True)
 class Stage:
     """Which of the four is there: all registers saved, the walk over the list, the return hooked in any case, its node from the
-    shared list. Where the return is not hooked, the handler at the entry declines, when the node has been taken already; without
-    node none is taken, and the arguments are on the stack, which was not proposed."""
+    list that all CPUs share, or from a stack of each task, as was proposed. Where the return is not hooked, the handler at the
+    entry declines, when the node has been taken already.
+
+    What was not proposed: without node none is taken, and the arguments are on the stack; with ring the node is from v6.7's ring of
+    each CPU; without guard the fprobe takes no recursion guard, which was offered in the reply
+    (20221117223353.431e29124ba51a72c3507ced@kernel.org)."""
 
     regs: bool = True
     walk: bool = True
     hook: bool = True
     freelist: bool = True
     node: bool = True
+    ring: bool = False
+    guard: bool = True
 
 
 #: Reason -> what it is called.
 REASONS = {"regs": "all registers", "walk": "list function", "hook": "needless return hook", "freelist": "shared freelist"}
-#: What was to take the place of the shared list: a stack of each task (20221024220008.48780b0f58903afed2dc8d4a@kernel.org). The
-#: ring per CPU that came instead, in v6.7, is what a Stage without the list has.
-OWN_STACK = "shadow"
 UNOPTIMISED, OPTIMISED, DIRECT = Stage(), Stage(False, False, False, False), "direct"
-WITHOUT_NODE = replace(OPTIMISED, node=False)
+WITHOUT_NODE, RING, UNGUARDED = replace(OPTIMISED, node=False), replace(OPTIMISED, ring=True), replace(OPTIMISED, guard=False)
 #: One taken away after the other.
 SEQUENCE = tuple(itertools.accumulate(REASONS, lambda stage, reason: replace(stage, **{reason: False}), initial=UNOPTIMISED))
 
@@ -84,8 +87,8 @@ BUILDS: Mapping[str, Mapping[tuple[bool, bool], Build]] = {
 
 
 def every() -> list[Stage]:
-    """All ways to have some of the four, and the one without a node."""
-    return [*(Stage(*chosen) for chosen in itertools.product((True, False), repeat=len(REASONS))), WITHOUT_NODE]
+    """All ways to have some of the four, and what was not proposed."""
+    return [*(Stage(*chosen) for chosen in itertools.product((True, False), repeat=len(REASONS))), WITHOUT_NODE, RING, UNGUARDED]
 
 
 @functools.lru_cache(maxsize=2)
@@ -96,11 +99,10 @@ def _kernel(
     return kernel, kernel.call(function, *given)
 
 
-def run(isa: str, stage: Stage | str, pool: str = "", arguments: bool = True) -> tuple[Run, Run]:
+def run(isa: str, stage: Stage | str, arguments: bool = True) -> tuple[Run, Run]:
     """A call with a program by this stage's fprobe, or called directly (DIRECT), and the same call unhooked in that kernel.
 
-    pool: where the hook's node is taken from, instead of what the stage says. arguments: of the function with two, or of the one
-    without any.
+    arguments: of the function with two, or of the one without any.
     """
     function, given = (FUNCTION, ARGUMENTS) if arguments else (WITHOUT_ARGUMENTS, ())
     if isinstance(stage, str):
@@ -109,8 +111,9 @@ def run(isa: str, stage: Stage | str, pool: str = "", arguments: bool = True) ->
         with kernel.attached(kernel.function(function), Bpf(fentry=1)):
             return kernel.call(function, *given), idle
     build = BUILDS[isa][(stage.regs, stage.walk)]
-    taken = ("rethook", pool or ("freelist" if stage.freelist else "objpool"))
-    kernel, idle = _kernel(isa, build.release, (*build.overrides, taken), function, given)
+    pool = "freelist" if stage.freelist else "objpool" if stage.ring else "shadow"
+    guard = () if stage.guard else (("fprobe_guard", False),)
+    kernel, idle = _kernel(isa, build.release, (*build.overrides, ("rethook", pool), *guard), function, given)
     request = Fprobe(
         bpf=True,
         exit=stage.node,
