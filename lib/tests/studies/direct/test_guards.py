@@ -110,24 +110,19 @@ def test_a_guard_that_is_dropped_from_the_guest_is_missed(isa, tmp_path):
     assert kernel.call("two_args", 7, 9).value == 66
 
 
-def test_the_answer_follows_the_rows(again):
-    assert "0 of 9 missed calls are counted" in recursion.answer(again) and "9 of 9" in recursion.answer(again)
-    tame = again.assign(outcome=again["outcome"].replace(recursion.ENDLESS, recursion.ONCE))
-    assert recursion.answer(tame).startswith("In v7.2 every call")
+def test_calls_that_a_guard_drops_are_counted_by_programs_only(again):
+    n = recursion.numbers(again)
+    for isa in ISAS:
+        assert n[f"{isa}-ops-trylock-entered"] - n[f"{isa}-ops-trylock-ran"] == 1 > n[f"{isa}-ops-trylock-counted"]
+        assert n[f"{isa}-fentry-entered"] - n[f"{isa}-fentry-ran"] == 1 == n[f"{isa}-fentry-counted"]
+    other = recursion.numbers(again.assign(other_ran=again["other_ran"].mask(again["isa"] == "arm64", 2)))
+    assert (n["list-other-ran"], other["list-other-ran"]) == ("1", "1 to 2")
 
 
-def test_the_verdict_on_the_lock_flips_with_rows(cost):
-    needs = recursion.needs()
-    verdict = recursion.guard_is_needed(needs, cost)
-    assert (verdict.kind, verdict.on) == ("depends", "which of the two is meant")
-    assert recursion.guard_is_needed(needs.assign(truth=True), cost).kind == "holds"
-    assert recursion.guard_is_needed(needs.assign(truth=False), cost).kind == "does not hold"
-    one = needs.assign(truth=needs["isa"] == "arm64")
-    assert recursion.guard_is_needed(one, cost).on == "the ISA"
-    added = guard_cost.added(cost, "trylock")
-    assert verdict.numbers["arm64, ftrace's guard"] == added["arm64"]
-    dearer = cost.assign(instructions=cost["instructions"] * 2)
-    assert recursion.guard_is_needed(needs, dearer).numbers["arm64, ftrace's guard"] == 2 * added["arm64"]
+def test_the_lock_ends_the_recursion_where_preemption_is_not_turned_off(monkeypatch):
+    assert recursion.preemptible() == dict.fromkeys(ISAS, 2)
+    monkeypatch.setattr(recursion, "play", lambda kernel, *_: play(kernel, "ops", ITSELF))
+    assert recursion.preemptible.__wrapped__() == dict.fromkeys(ISAS, 0)
 
 
 # -- what guards cost
@@ -243,7 +238,6 @@ def test_a_kernel_that_differs_has_a_panel_of_its_own():
     odd = (frame["isa"] == "arm64") & (frame["release"] == "v7.2") & (frame["guard"] == "fentry") & (frame["outer"] == "NMI")
     changed = frame.assign(ran=frame["ran"] + odd)
     assert any("fentry (arm64 v7.2)" in panel for panel in contexts.shown(changed)["panel"])
-    assert contexts.answer(frame).endswith("on every ISA.") and "not the same" in contexts.answer(changed)
 
 
 # -- task, CPU, RCU
@@ -318,13 +312,13 @@ def test_without_rcu_and_without_a_task():
         ), "the field that was wanted is one that is used"
 
 
-def test_d10_is_left_open_and_tells_what_the_rows_say():
+def test_what_programs_do_without_is_counted_from_the_rows():
     frame = without.rows()
-    v = without.runs_without_task_or_rcu(frame)
-    assert v.kind == "no run can decide" and "in 36 of 36 cases" in v.because and "in 0 of 36." in v.because
+    n = without.numbers(frame)
+    assert (n["programs-total"], n["programs-rcu-called"], n["programs-task-called"], n["programs-task-faults"]) == (36, 36, 0, 36)
     program = frame["hook"].isin(without.PROGRAMS) & (frame["outcome"] != without.NONE)
-    every = frame.assign(outcome=frame["outcome"].mask(program, without.CALLED), right=True)
-    assert without.runs_without_task_or_rcu(every).numbers["programs run without task"] == "36 of 36"
+    every = without.numbers(frame.assign(outcome=frame["outcome"].mask(program, without.CALLED)))
+    assert (every["programs-task-called"], every["programs-task-faults"]) == (36, 0)
 
 
 @every_isa

@@ -10,11 +10,6 @@ from ..cite import cite
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "direct-kprobe": {"fig-kprobe-ways": (0, 1), "fig-kprobe-rounds": (0,), "fig-kprobe-real": (0,)},
     "direct-reach": {"fig-reach-ways": (0,), "fig-reach": (0,), "fig-reach-ranges": (0, 1), "fig-reach-price": (0,)},
-    "direct-guards": {
-        "fig-recursion": (0, 1, 2),
-        "fig-guard-cost": (0,),
-        "fig-without": (1,),
-    },
     "direct-returns": {
         "fig-argument-adapters": (0,),
         "fig-return-shapes": (0, 1),

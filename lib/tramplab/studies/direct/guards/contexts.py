@@ -10,7 +10,6 @@ from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....publish.figures.chart import heat_map
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed
 from ...memo import once
 from .reentrant import ARGUMENTS, HOOKED, ITSELF, SUBJECTS
 from .state import preempt_count
@@ -111,19 +110,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Who is let in where."""
-    n = numbers(frame)
-    alike = len(frame.drop(columns=["isa"]).drop_duplicates()) * frame["isa"].nunique() == len(frame)
-    where = "on every ISA" if alike else f"not the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}"
-    return (
-        f"ftrace's guard lets a callback that calls its function run {n['list-same-runs']} times per call, and "
-        f"{n['list-deeper-runs']} "
-        f"times where an interrupt calls in its stead; the guard of a BPF program {n['program-same-runs']} and "
-        f"{n['program-deeper-runs']}, {where}."
-    )
-
-
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Runs by guard and by who calls while the callback runs; contexts in which the function is called are a row where all do the
     same."""
@@ -142,7 +128,6 @@ FIGURES = (
         "Is a call traced that an interrupt makes while the callback runs?",
         chart=lambda frame: heat_map("runs", rows="guard", columns="by", facet="of")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per kind of guard, a row for the context in which the function is called, a column for the one that "
         "interrupts "
         "its callback and calls it again: how often the callback runs.",

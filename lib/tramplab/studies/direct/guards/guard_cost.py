@@ -15,7 +15,7 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import marked, on_each, slug
+from ....publish.phrases import slug
 from ....trampolines.bpf import Bpf
 from ....trampolines.plain import Ops
 from ...memo import once
@@ -167,23 +167,12 @@ def added(frame: pd.DataFrame, guard: str) -> dict[str, int]:
     return {r.isa: int(r.instructions) for r in some[some["guard"] == guard].itertuples()}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What a callback's guard adds, and what a program's."""
-    callback, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
-    asked = on_each(added(frame, "RECURSION"))
-    return (
-        f"A callback that takes ftrace's guard itself adds {callback}; what is around a BPF program adds {program} to a "
-        f"{marked('bare call')}. An ops that asks for the guard by its flag adds {asked}."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-guard-cost",
         f"What does a guard add to a call, and what is it for? ({releases.LATEST})",
         chart=lambda frame: stacked_bars("instructions", bars=("guard",), stack="part")(by_part(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per guard: the instructions that it adds to a call, split into what is for recursion, "
         "preemption, RCU and migration, and the rest. The table has components, loads and stores.",
         limits="Emulated counts with the guard less those without, where programs without are called bare, which no kernel does; "

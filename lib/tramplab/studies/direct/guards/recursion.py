@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pandas as pd
 
 from ....base.errors import TramplabError
@@ -9,15 +11,13 @@ from ....ftrace import releases
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.places import STACK_SIZE
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import heat_map, stacked_bars, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked, on_each
+from ....publish.phrases import marked
 from ....publish.table import pivot
 from ...memo import once
 from ...shared.every_release import every_release
 from ...shared.growth import step
-from . import guard_cost
 from .reentrant import ANOTHER, ITSELF, SUBJECTS, play
 
 NAME = "recursion"
@@ -27,8 +27,6 @@ ENDLESS, ONCE, TWICE, NONE = "endless: the stack ends it", "runs once", "runs tw
 MEANINGS = {ONCE: theme.RIGHT, ENDLESS: theme.NOTICED, TWICE: theme.ONE, NONE: theme.NOTHING}
 OUTCOMES = {1: ONCE, 2: TWICE}
 UNITS = {"size": "B"}
-PROGRAMS = ("fentry", "fexit", "fmod_ret")
-LOCK, PREEMPTION = "recursion lock", "disabled preemption"
 #: How many points a line of the second figure has.
 POINTS = 12
 
@@ -102,24 +100,12 @@ def depths() -> pd.DataFrame:
     return frame
 
 
-@once
-def needs() -> pd.DataFrame:
-    """What of ftrace's guard ends the recursion of a callback that it is called around, in the newest release, on every ISA: the
-    guard left out, and kept where sections without preemption are not counted, which is where preemption is not turned off.
-
-    Columns: isa, part ("recursion lock" or "disabled preemption"), kept and dropped (outcomes with the part and without), rounds
-    and size (of the recursion without it), truth (is it needed?).
-    """
-    items = []
-    for isa in ISAS:
-        kernel, uncounted = Kernel(isa), Kernel(isa, preemption=False)
-        kept = play(kernel, "ops trylock", ITSELF)
-        for part, p in ((LOCK, play(kernel, "ops", ITSELF)), (PREEMPTION, play(uncounted, "ops trylock", ITSELF))):
-            parts = [ENDLESS if one.recursion else OUTCOMES.get(one.ran, str(one.ran)) for one in (kept, p)]
-            rounds, size = (p.recursion.rounds, p.recursion.size) if p.recursion else (0, 0)
-            row = {"isa": isa, "part": part, "kept": parts[0], "dropped": parts[1], "rounds": rounds, "size": size}
-            items.append({**row, "truth": parts[0] != ENDLESS and parts[1] == ENDLESS})
-    return pd.DataFrame(items)
+@functools.cache
+def preemptible() -> dict[str, int]:
+    """ISA -> how often a callback runs behind ftrace's guard in the newest release, where sections without preemption are not
+    counted, which is where the guard does not turn preemption off; 0 if the recursion had no end."""
+    played = {isa: play(Kernel(isa, preemption=False), "ops trylock", ITSELF) for isa in ISAS}
+    return {isa: 0 if p.recursion else p.ran for isa, p in played.items()}
 
 
 # -- what is shown
@@ -168,7 +154,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "arm64-ops-size" (bytes each) of what has no end; "arm64-fentry-ran", "arm64-fentry-entered", "arm64-fentry-counted";
     "list-other-ran" and "list-other-total", how often the other function's ops ran of how often that was called, where both are
     called by the list function, and "program-other-ran", "program-other-total" of fentry programs, one number if all ISAs have the
-    same; "stack-size", bytes of the lab's stacks."""
+    same; "stack-size", bytes of the lab's stacks; "arm64-preemptible-ran", how often the callback ran behind a guard that does not
+    turn preemption off, 0 if the guard did not end it."""
     newest = frame[frame["release"] == releases.LATEST]
     values: dict[str, object] = {"stack-size": f"{STACK_SIZE:,}"}
     for r in itself(newest).itertuples():
@@ -177,62 +164,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for name, hook in (("list", "two ops"), ("program", "fentry")):
         other = newest[(newest["calls"] == ANOTHER) & (newest["hook"] == hook)]
         values |= {f"{name}-other-ran": _span(other["other_ran"]), f"{name}-other-total": _span(other["other_entered"])}
-    return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Who recurses in the newest release, and what a guard lets through."""
-    newest = itself(frame[frame["release"] == releases.LATEST])
-    endless = newest[newest["outcome"] == ENDLESS]
-    first = f"In {releases.LATEST} every call of a hook that calls its function comes back."
-    if len(endless):
-        sizes = on_each({str(isa): _span(part["size"]) for isa, part in endless.groupby("isa", sort=False)}, "bytes of stack")
-        hooks = listed(dict.fromkeys(named(endless)["hook"]))
-        first = f"Without a guard the call of a hook that calls its function never ends: {hooks} take {sizes} per round."
-    guards = {"ftrace's guard": ~newest["hook"].isin(PROGRAMS), "the guard of BPF programs": newest["hook"].isin(PROGRAMS)}
-    ended = newest["outcome"].isin(OUTCOMES.values())
-    return " ".join([first, *(_guarded(newest[ended & which], guard) for guard, which in guards.items())])
-
-
-def _guarded(frame: pd.DataFrame, guard: str) -> str:
-    """What hooks with a guard do with calls that they do not let in."""
-    if not len(frame):
-        return ""
-    hooks = ", ".join(dict.fromkeys(named(frame)["hook"]))
-    how = " or ".join(dict.fromkeys(frame["outcome"]))
-    counted = f"{frame['counted'].sum()} of {frame['missed'].sum()}"
-    return f"With {guard} ({hooks}) the callback {how} per call, and {counted} missed calls are counted."
+    return values | {f"{isa}-preemptible-ran": ran for isa, ran in preemptible().items()}
 
 
 def _span(values: pd.Series) -> str:
     low, high = values.min(), values.max()
     return str(low) if low == high else f"{low} to {high}"
-
-
-@judges("d6")
-def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None = None) -> Verdict:
-    """Each of the two things ftrace's guard does is needed, as a callback may call a traced function: without it such a callback
-    recurses until the stack is gone, with it the call comes back. What speaks against it, its cost, is beside that of a program's
-    own guard."""
-    frame = needs() if frame is None else frame
-    cost = guard_cost.rows() if cost is None else cost
-    kind, on = across(frame, {"part": "which of the two is meant", **BY_ISA})
-    lock, preemption = (frame[frame["part"] == part] for part in (LOCK, PREEMPTION))
-    sizes = on_each({r.isa: f"{r.rounds} times {r.size}" for r in lock.itertuples()}, "bytes")
-    callback, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
-    both = "; ".join(f"{callback[isa]} and {program[isa]} on {isa_name(isa)}" for isa in callback)
-    off = int((preemption["dropped"] == preemption["kept"]).sum())
-    because = (
-        f"Without the lock a callback that calls its function took {sizes}, and all of the stack; with it "
-        f"the call came back on {int((lock['kept'] != ENDLESS).sum())} of {len(lock)} ISAs. Where preemption is not turned off "
-        "the lock "
-        f"did the same on {off} of {len(preemption)}. Instructions that ftrace's guard adds, and what is around a BPF program: "
-        f"{both}."
-    )
-    values: dict[str, int | float | str] = {}
-    for isa in callback:
-        values |= {f"{isa_name(isa)}, ftrace's guard": callback[isa], f"{isa_name(isa)}, a program's": program[isa]}
-    return Verdict(kind, because, values, on)
 
 
 def _ended(frame: pd.DataFrame) -> pd.DataFrame:
@@ -257,7 +194,6 @@ FIGURES = (
         rows=itself,
         chart=lambda frame: heat_map("outcome", rows="hook", columns="release", meanings=MEANINGS)(named(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for each hook and release a colour that says whether the call recurses until the stack ends, or "
         "comes "
         "back with the consumer run once or twice. The table has how often it ran, and the bytes of stack per round.",
@@ -271,18 +207,9 @@ FIGURES = (
         rows=lambda frame: depths(),
         chart=lambda frame: stacked_bars("calls", stack="part")(_ended(named(frame))),
         table=_ended_table,
-        answer=lambda frame: _taken(frame),
         alt="A panel per ISA with a bar per hook that has no guard: calls of the function until the stack ends, fewest with "
         "an ops. The table has the bytes of each round.",
         limits=f"Emulated; the lab's stacks have {STACK_SIZE} bytes, and the whole of one is there for the call.",
         hypothetical=True,
     ),
 )
-
-
-def _taken(frame: pd.DataFrame) -> str:
-    """How many calls it takes."""
-    last = frame.groupby(["isa", "hook"], sort=False)["call"].max()
-    spans = {str(isa): _span(part) for isa, part in last.groupby("isa", sort=False)}
-    worst = ", ".join(f"{isa_name(isa)} {calls}" for isa, calls in spans.items())
-    return f"A stack of {STACK_SIZE // 1024} KiB ends after so many calls, by hook: {worst}."

@@ -13,7 +13,7 @@ from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked, slug
+from ....publish.phrases import marked, slug
 from ....publish.table import pivot
 from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
@@ -194,43 +194,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Who touches the task, and who does not."""
-    part = newest(frame)
-    isas = list(dict.fromkeys(part["isa"]))
-
-    def touched(isa: str) -> tuple[str, ...]:
-        of = part[(part["isa"] == isa) & ((part["owner"] == "task") | (part["field"] == "current_task"))]
-        return tuple(h for h in HOOKS if h in set(of["hook"]))
-
-    common = [h for h in HOOKS if all(h in touched(isa) for isa in isas)]
-    never = [h for h in HOOKS if not any(h in touched(isa) for isa in isas)]
-    program = part[(part["hook"] == "fentry") & (part["owner"] == "task")].groupby("isa", sort=False)["field"].agg(list)
-    fields = "; ".join(f"{listed(names)} on {isa_name(str(isa))}" for isa, names in program.items())
-    untouched = [marked(h, h in SKETCHED) for h in never]
-    return (
-        f"On every ISA {listed(common)} use the current task; {listed(untouched)} do not. An fentry program's guard uses {fields} "
-        "of the task."
-    )
-
-
-def states_answer(frame: pd.DataFrame) -> str:
-    """Which hooks leave preemption on."""
-    part = newest(frame)
-
-    def hooks(how: str) -> list[str]:
-        everywhere = part[part["preemption"] == how].groupby("hook", sort=False)["isa"].agg(list)
-        isas = part["isa"].nunique()
-        return [
-            marked(str(h), h in SKETCHED) + ("" if len(on) == isas else f" ({listed(map(isa_name, on))})")
-            for h, on in everywhere.items()
-        ]
-
-    return (
-        f"In {releases.LATEST} {listed(hooks(ON))} call the callback with preemption on; {listed(hooks(OFF))} with preemption off."
-    )
-
-
 _CHART = heat_map("how", rows="purpose", columns="hook", meanings=MEANINGS)
 
 FIGURES = (
@@ -240,7 +203,6 @@ FIGURES = (
         rows=newest,
         chart=lambda frame: _CHART(cells(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for what fields of the current task and of this CPU's data are for, and each hook, a colour for "
         "whether a call reads such fields, writes them, or both. The table has every field, and how often.",
         limits="Emulated: every access of one call, by the field it falls into. `two`: two ops, "
@@ -255,7 +217,6 @@ FIGURES = (
         rows=lambda frame: states(),
         chart=lambda frame: heat_map("preemption", rows="hook", columns="release", meanings=PREEMPTION)(named(frame)),
         table=states_table,
-        answer=states_answer,
         alt="A panel per ISA: for each hook and release a colour that says whether its callback runs with preemption on, off, or "
         "in a "
         "kernel that preempts nothing. The table has the counts it sees.",

@@ -11,11 +11,8 @@ import pandas as pd
 from ....base.errors import GuestFault
 from ....ftrace import releases
 from ....lab.kernel import Kernel
-from ....publish.claims.claims import UNDECIDABLE
-from ....publish.claims.verdict import Verdict, judges
 from ....publish.figures.chart import heat_map, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import MARK, isa_name, listed, marked
 from ....publish.table import pivot
 from ...memo import once
 from ...shared.every_release import every_release, newest
@@ -33,8 +30,6 @@ MEANINGS = {CALLED: theme.RIGHT, FAULT: theme.NOTICED, LEFT_OUT: theme.ONE, NONE
 _COUNTED = {"called": CALLED, "faults": FAULT}
 #: Programs as kernels run them.
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
-#: Why d10 is no run's to decide.
-UNDECIDED = "the thread names no place in a kernel where it would be so"
 
 
 @once
@@ -124,50 +119,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Who goes on without RCU, and who without a task."""
-    last = newest(frame)
-
-    def hooks(missing: str, outcome: str) -> str:
-        part = last[(last["missing"] == missing) & (last["outcome"] == outcome)]
-        isas = part.groupby("hook", sort=False)["isa"].agg(list)
-        every = last["isa"].nunique()
-        where = {h: "" if len(on) == every else f" ({listed(map(isa_name, on))})" for h, on in isas.items()}
-        names = [marked(str(h), h in SKETCHED) + said for h, said in where.items()]
-        return listed(names) or "none"
-
-    return (
-        f"Where RCU is not watching, only an ops that asks for it ({hooks('RCU', LEFT_OUT)}) is left out; {hooks('RCU', CALLED)} "
-        f"call their callback. Where there is no current task, {hooks('task', CALLED)} still work; {hooks('task', FAULT)} fault."
-    )
-
-
-def conditions(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of programs as kernels run them: columns isa, release, hook, missing, truth (does the trampoline run the program without it,
-    and is the function's result right?)."""
-    some = frame[frame["hook"].isin(PROGRAMS) & (frame["outcome"] != NONE)]
-    return some.assign(truth=(some["outcome"] == CALLED) & some["right"])
-
-
-@judges("d10")
-def runs_without_task_or_rcu(frame: pd.DataFrame | None = None) -> Verdict:
-    """What a BPF trampoline does where there is no task, or RCU does not watch; whether a kernel has such a place no run here
-    decides."""
-    frame = rows() if frame is None else frame
-    cases = {str(m): f"{int(part['truth'].sum())} of {len(part)}" for m, part in conditions(frame).groupby("missing", sort=False)}
-    because = (
-        f"Made so that RCU does not watch, a BPF trampoline runs its program in {cases['RCU']} cases; made so that there is no "
-        f"current task, in {cases['task']}. Neither shows that a kernel has such a place."
-    )
-    values: dict[str, int | float | str] = {f"programs run without {m}": n for m, n in cases.items()}
-    first = newest(frame)
-    first = first[(first["missing"] == "task") & (first["hook"] == "fentry") & (first["outcome"] == FAULT)]
-    values |= {f"{isa_name(r.isa)}, what fentry wants of the task": r.at for r in first.itertuples()}
-    bare = frame[frame["hook"].isin(["direct", *SKETCHED]) & (frame["outcome"] != NONE)]
-    values[f"without enter and exit functions{MARK}"] = f"{int((bare['outcome'] == CALLED).sum())} of {len(bare)}"
-    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
-
-
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with columns that say what is missing."""
     return named(frame).assign(missing="no " + frame["missing"])
@@ -180,7 +131,6 @@ FIGURES = (
         rows=newest,
         chart=lambda frame: heat_map("outcome", rows="hook", columns="missing", meanings=MEANINGS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for each hook, and for RCU and the task, a colour that says whether without it the callback is "
         "called, "
         "left out, or the call faults. The table has the field that is wanted.",
