@@ -8,7 +8,6 @@ from tramplab.contention import POOLS
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.publish import published
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.phrases import MARK
 from tramplab.studies.direct.contention import contended, contention, contention_misses, contention_schedules
 from tramplab.trampolines.fprobe import Fprobe
@@ -73,37 +72,17 @@ def test_what_was_published_is_as_it_stands_there():
     assert contention.measured(contention.CALLS, "objpool") == {}
 
 
-def test_the_verdict_follows_from_the_rows(main):
-    assert contention.slow().kind == contention.slow(main).kind == HOLDS
-    listed = main["pool"] == "freelist"
-
-    def told(where, column="pair", factor=0.05):
-        verdict = contention.slow(main.assign(**{column: main[column].where(~where, main[column] * factor)}))
-        return verdict.kind, verdict.on
-
-    many = main["cpus"] > 1
-    assert told(listed & many) == (FAILS, "")
-    assert told(listed & many & (main["isa"] == "arm64")) == (DEPENDS, "the ISA")
-    assert told(listed & many & (main["load"] == contention.CALLS)) == (DEPENDS, "what else the CPUs do")
-    assert told(listed & (main["cpus"] == 32)) == (DEPENDS, "the number of CPUs")
-    assert told((main["pool"] == "objpool") & many, factor=3) == (FAILS, "")  # it is contention, not the list
-    one, most = (contention.at(main, "riscv64", "freelist", contention.CALLS, cpus)["pair"] for cpus in (1, 64))
-    assert f"to {most / one:.1f} times on riscv64" in contention.slow(main).because
-
-
-def test_answers_follow_from_the_rows(main, misses):
-    retries = contention.FIGURES[0].answer
+def test_numbers_follow_from_the_rows(main, misses):
     n = contention.numbers(main)
-    assert f"has {n['x86_64-freelist-64-retries']} failed attempts on x86-64" in retries(main)
-    doubled = main.assign(retries=2 * main["retries"])
-    assert retries(doubled) != retries(main)
-    scaling = contention.FIGURES[1].answer(main)
-    assert f"published for as many threads are {n['raw-64-published']} and {n['kretprobe-64-published']} times" in scaling
-    said = contention_misses.FIGURES[0].answer(misses)
-    assert "(2 deep and 1 deep + 1 asleep)" in said and "rings 0." in said
+    assert (
+        contention.numbers(main.assign(retries=2 * main["retries"]))["arm64-freelist-64-retries"] != n["arm64-freelist-64-retries"]
+    )
+    one, most = (contention.at(main, "riscv64", "freelist", contention.ALONE, cpus)["pair"] for cpus in (1, 64))
+    assert n["riscv64-freelist-64-alone"] == f"{most / one:.1f}" and n["most-cpus"] == 64
     each = misses["case"] == contention_misses.EACH
     worse = misses.assign(avoidable=misses["avoidable"] + (each & (misses["pool"] == "objpool")))
-    assert f"rings {len(ISAS) * len(contention_misses.CPUS)}." in contention_misses.FIGURES[0].answer(worse)
+    assert contention_misses.numbers(misses)["objpool-avoidable"] == 0
+    assert contention_misses.numbers(worse)["objpool-avoidable"] == len(ISAS) * len(contention_misses.CPUS)
 
 
 def test_pools_miss_where_there_are_not_enough_nodes(misses):

@@ -22,12 +22,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-single-attach": (0,),
         "fig-single-order": (0,),
     },
-    "direct-contention": {
-        "fig-contention-retries": (0, 1),
-        "fig-contention-scaling": (0,),
-        "fig-contention-schedules": (0,),
-        "fig-contention-misses": (1,),
-    },
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -7,10 +7,8 @@ import pandas as pd
 from ....contention import POOLS, contend
 from ....isa import ISAS
 from ....publish import published
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each
 from ...memo import once
 from .contended import LIMITS, NAMES, elsewhere
 
@@ -27,11 +25,6 @@ PUBLISHED = {
     ALONE: {"freelist": "x86-rawqueue-freelist", "objpool": "x86-rawqueue-objpool"},
     CALLS: {"freelist": "x86-kretprobe-freelist"},
 }
-#: A pool is slow under contention if a node takes at least so many times the instructions that it takes one CPU. The mail gave no
-#: number; this one is ours.
-SLOW = 2.0
-#: The mail says that contention is high. Here it is with so many CPUs or more, a number of ours, too.
-HIGH = 32
 
 
 @once
@@ -106,16 +99,6 @@ def alone(frame: pd.DataFrame) -> pd.DataFrame:
     return out.rename(columns={"cpus": "CPUs"})
 
 
-def _retries_answer(frame: pd.DataFrame) -> str:
-    most = max(frame["cpus"])
-    of = {pool: {isa: f"{at(frame, isa, pool, ALONE, most)['retries']:.1f}" for isa in ISAS} for pool in POOLS[:2]}
-    ring = max(means(frame).query("pool != 'freelist'")["retries"])
-    return (
-        f"With {most} CPUs that do nothing else, an operation on the freelist has {on_each(of['freelist'], 'failed attempts')}. "
-        f"On rings and shadow stacks it has {ring:.2f} or fewer, with any number of CPUs."
-    )
-
-
 # --- Scaling
 
 
@@ -149,52 +132,6 @@ def _scaling_table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def _scaling_answer(frame: pd.DataFrame) -> str:
-    most = max(frame["cpus"])
-    lab = {load: at(frame, "x86_64", "freelist", load, most)["times"] for load in LOADS}
-    timed = {load: measured(load, "freelist")[most] for load in LOADS}
-    ring = means(frame).query("pool == 'objpool' and load == @ALONE")["times"].max()
-    published_ring = measured(ALONE, "objpool")
-    flat = max(n for n, t in published_ring.items() if t < SLOW)
-    return (
-        f"With {most} CPUs instead of one, a node of the freelist takes {lab[ALONE]:.0f} times the instructions on x86-64, and a "
-        f"whole hooked call {lab[CALLS]:.1f} times; published for as many threads are {timed[ALONE]:.0f} and {timed[CALLS]:.0f} "
-        f"times the time. A node of a ring takes {ring:.2f} times the instructions; published is less than {SLOW:.0f} times the "
-        f"time up to {flat} threads, and {published_ring[most]:.0f} times with {most}."
-    )
-
-
-# --- The claim
-
-
-@judges("d8")
-def slow(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of an ISA, a load and a number of CPUs that is high contention, if a node of the list takes SLOW times the instructions
-    that it takes one CPU, and none of the other pools does."""
-    frame = rows() if frame is None else frame
-    found = means(frame)
-    one = found.where(found["cpus"] == 1)["pair"].groupby([found[k] for k in ("isa", "pool", "load")]).transform("max")
-    found = found.assign(more=found["pair"] / one)
-    high = found[found["cpus"] >= HIGH].pivot(index=["isa", "load", "cpus"], columns="pool", values="more").reset_index()
-    others = high[[pool for pool in POOLS if pool != "freelist"]].max(axis=1)
-    cases = high.assign(truth=(high["freelist"] >= SLOW) & (others < SLOW))
-    kind, on = across(cases, {**BY_ISA, "load": "what else the CPUs do", "cpus": "the number of CPUs"})
-    parts = []
-    for load in LOADS:
-        some = cases[cases["load"] == load]
-        least, most = (some[some["cpus"] == n].set_index("isa")["freelist"] for n in (some["cpus"].min(), some["cpus"].max()))
-        each = [f"{least[isa]:.1f} to {most[isa]:.1f} times on {isa_name(isa)}" for isa in dict.fromkeys(found["isa"])]
-        parts.append(f"{load}: {listed(each)}")
-    because = (
-        f"What taking a node of the list and giving it back executes with {HIGH} to {max(found['cpus'])} CPUs, as a multiple of "
-        f"the same with one: {'; '.join(parts)}; of the other pools at most {others.max():.2f} times. Slow is {SLOW:.0f} times or "
-        f"more, and high contention {HIGH} CPUs or more; the mail gave no numbers, these are ours. Instructions, not cache lines: "
-        "no timing."
-    )
-    ends = cases[cases["cpus"].isin((cases["cpus"].min(), cases["cpus"].max()))]
-    return Verdict(kind, because, {f"{r.isa}, {r.load}, {r.cpus}": f"{r.freelist:.1f}" for r in ends.itertuples()}, on)
-
-
 # --- What is shown
 
 
@@ -207,10 +144,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "operations-total"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
+    """Numbers for the prose: "operations-total"; "most-cpus"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
     "arm64-freelist-64-retries" and "arm64-freelist-64-pair"; "arm64-elsewhere"; as multiples of one CPU "x86_64-freelist-64-calls"
     and published ones, "kretprobe-64-published" and "raw-64-published"."""
-    values: dict[str, object] = {"operations-total": f"{int(frame['operations'].sum()):,}".replace(",", " ")}
+    operations = f"{int(frame['operations'].sum()):,}".replace(",", " ")
+    values: dict[str, object] = {"operations-total": operations, "most-cpus": int(frame["cpus"].max())}
     for r in means(frame).itertuples():
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.load == ALONE:
@@ -229,7 +167,6 @@ FIGURES = (
         "How many attempts of an operation fail?",
         chart=lambda frame: lines("failed attempts", over="CPUs", series="line")(alone(frame)),
         table=lambda frame: _wide(means(frame).query("load == @ALONE"), "retries", 2),
-        answer=_retries_answer,
         alt="A panel per ISA: attempts that failed per operation against the number of CPUs from 1 to 64. The line of the freelist "
         "rises straight with the CPUs; those of rings and shadow stacks lie on zero.",
         limits=f"{LIMITS} A retry is a compare-and-swap that failed, or an exclusive load that no successful store followed. Means "
@@ -241,7 +178,6 @@ FIGURES = (
         "Does that explain what was measured?",
         chart=lambda frame: lines("times", over="CPUs", series="line", facet="panel", columns=2, log="xy")(scaling(frame)),
         table=_scaling_table,
-        answer=_scaling_answer,
         alt="Two panels, both axes logarithmic: how many times as much a node, or a hooked call, takes with more CPUs as with one. "
         "Emulated lines of the freelist rise less steeply than the published ones; those of rings and shadow stacks are level, the "
         "published one of rings only up to some twenty threads.",

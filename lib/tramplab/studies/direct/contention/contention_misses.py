@@ -10,7 +10,6 @@ from ....contention import POOLS, contend
 from ....isa import ISAS
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import listed, on_each
 from ...memo import once
 from .contended import LIMITS, NAMES, elsewhere
 
@@ -150,31 +149,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def _missed_answer(frame: pd.DataFrame) -> str:
-    pools = frame[frame["pool"] != "shadow"]
-    enough = [case for case, part in pools.groupby("case", sort=False) if not part["missed"].any()]
-    short = pools[pools["case"] == "2 deep + 1 asleep"]["missed"]
-    n = numbers(frame)
-    complete = frame[(frame["pool"] == "shadow") & (frame["missed"] == 0)]["case"].drop_duplicates()
-    return (
-        f"Freelist and rings miss nothing where two nodes per CPU are enough ({listed(enough)}), and up to {short.max():.0f} % "
-        f"of takes where calls are two deep and a task per CPU sleeps. With as many nodes as CPUs and stalls, the freelist misses "
-        f"{n['freelist-avoidable']} of {n['freelist-takes']} takes though there is a node, rings {n['objpool-avoidable']}. A "
-        f"shadow stack misses nothing in {len(complete)} of {len(CASES)} cases: its room is the task's."
-    )
-
-
-def _cost_answer(frame: pd.DataFrame) -> str:
-    few, most = min(frame["cpus"]), max(frame["cpus"])
-    of = costs(frame).set_index(["isa", "pool", "CPUs"])["instructions of a miss"]
-    ring = {isa: f"{of[isa, 'objpool', few]:.0f} to {of[isa, 'objpool', most]:.0f}" for isa in ISAS}
-    flat = {isa: f"{of[isa, 'freelist', most]:.0f}" for isa in ISAS}
-    return (
-        f"To find all rings empty takes from {on_each(ring, 'instructions')} with {few} to {most} CPUs, since each is looked at; "
-        f"to find the list empty takes {on_each(flat)}."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-contention-misses",
@@ -183,7 +157,6 @@ FIGURES = (
             _drawn(frame).rename(columns={"percent": "percent without a node"})
         ),
         table=table,
-        answer=_missed_answer,
         alt="A panel per ISA: percent of takes that got no node, against the number of CPUs. With calls two deep and a task "
         "asleep in one, freelist and rings miss most, with calls three deep fewer, and both fewer with more CPUs; the "
         "line of shadow stacks is at zero.",
@@ -197,7 +170,6 @@ FIGURES = (
         "What does a miss cost?",
         chart=lambda frame: lines("instructions of a miss", over="CPUs", series="line")(costs(frame)),
         table=table,
-        answer=_cost_answer,
         alt="A panel per ISA: instructions of a take that gets no node, against the number of CPUs. The line of the rings rises "
         "straight with it, that of the freelist is level.",
         limits=f"{LIMITS} All nodes are with tasks that sleep, so nobody gives one back.",

@@ -8,7 +8,6 @@ from ....contention import POOLS, SCHEDULES, contend
 from ....isa import ISAS
 from ....publish.figures.chart import dumbbell, heat_map
 from ....publish.figures.figure import Figure
-from ....publish.phrases import listed, on_each
 from ...memo import once
 from .contended import LIMITS, NAMES
 
@@ -91,33 +90,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {f"{r.isa}-word-retries": f"{r.word:.1f}" for r in by_granule(frame).itertuples()}
 
 
-def _schedules_answer(frame: pd.DataFrame) -> str:
-    found = means(frame)
-    of = {n: found[(found["pool"] == "freelist") & (found["schedule"] == n)] for n in dict.fromkeys(found["schedule"])}
-    parts = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} ({name})" for name, r in of.items()]
-    others = found[found["pool"] != "freelist"]["retries"].max()
-    return (
-        f"With {CPUS} CPUs an operation on the freelist has, depending on the ISA, {listed(parts)} failed attempts; on the other "
-        f"pools at most {others:.2f}."
-    )
-
-
-def _fairness_answer(frame: pd.DataFrame) -> str:
-    found = means(frame)
-    found = found[found["schedule"] == next(iter(SCHEDULES))]
-    called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
-    parts: list[str] = []
-    for pool, part in found.groupby("pool", sort=False):
-        times = "" if parts else " times the mean"
-        parts.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
-    longest = {r.isa: r.longest for r in found[found["pool"] == "freelist"].itertuples()}
-    rings = found[found["pool"] == "objpool"]["longest"].max()
-    return (
-        f"Each of {CPUS} CPUs does {listed(parts)}. The longest operation of the freelist takes "
-        f"{on_each(longest, 'instructions')}, that of a ring {rings}."
-    )
-
-
 def _ends(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for the CPU that did least and one for that which did most, per ISA and pool; of the first schedule, means of seeds."""
     found = means(frame)
@@ -135,7 +107,6 @@ FIGURES = (
             means(frame).assign(instructions=means(frame)["pair"].round().astype(int))
         ),
         table=table,
-        answer=_schedules_answer,
         alt="A panel per ISA with a row per schedule and a column per pool: instructions of taking a node and giving it back. "
         "Those of the freelist are many when all CPUs run at once, fewer with stalls, and few when they take turns.",
         limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds.",
@@ -146,7 +117,6 @@ FIGURES = (
         "Is every CPU served?",
         chart=lambda frame: dumbbell("share", "line", "CPU", shared=True)(_ends(frame)),
         table=table,
-        answer=_fairness_answer,
         alt="A panel per ISA with a line per pool: operations of the CPU that did least and of the one that did most, over "
         "the mean. The two are far apart on the freelist, and close together in the other pools.",
         limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
