@@ -5,11 +5,9 @@ import itertools
 import pytest
 
 from support.native import machines
-from support.publish.answers import shown_with_answers
 from tramplab.ftrace import addresses, releases
 from tramplab.ftrace.addresses import BPF, MODULES
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import UNDECIDABLE
 from tramplab.publish.figures.figure import find
 from tramplab.publish.figures.show import show
 from tramplab.studies.direct.reach import reach_boundary, reach_kernels, reach_price, reach_ranges, reach_ways
@@ -121,16 +119,10 @@ def test_the_detour_is_shown_with_its_instructions(ways):
     assert len(arm64) == 2 + reach_ways.numbers(ways)["far-instructions"]
 
 
-def test_an_answer_follows_its_rows(ways):
-    """A trampoline that stores something, and a kernel in which far is another way."""
-    shown = reach_ways.shown(ways)
-    said = reach_ways.answer(shown)
-    assert "has saved nothing" in said and "On x86-64 v7.2 and riscv64 v6.12 nothing that the layout allows" in said
-    changed = shown.copy()
-    changed.loc[(shown["isa"] == "arm64 v7.2") & (shown["case"] == FAR) & (shown["place"] == "ftrace_caller"), "stores"] = 3
-    assert "has stored 3 words" in reach_ways.answer(changed)
-    changed.loc[(shown["isa"] == "x86-64 v7.2") & (shown["case"] == FAR) & (shown["step"] == 2), "place"] = "ftrace_caller"
-    assert "On riscv64 v6.12 nothing that" in reach_ways.answer(changed)
+def test_numbers_of_the_ways_follow_the_rows(ways):
+    far = (ways["isa"] == "arm64") & (ways["release"] == "v7.2") & (ways["case"] == FAR) & (ways["place"] == "ftrace_caller")
+    assert reach_ways.numbers(ways)["far-stores"] == 0
+    assert reach_ways.numbers(ways.assign(stores=ways["stores"].mask(far, 3)))["far-stores"] == 3
 
 
 # -- the ranges
@@ -231,34 +223,21 @@ def test_measured_cycles_stand_beside_the_hooks_that_were_timed(prices, monkeypa
     quick, other = table["quick"], table["other"]
     assert dict(quick[quick != "-"]) == {("x86-64 v7.2", NEAR): "4.00", ("x86-64 v7.2", SHARED): "100"}
     assert dict(other[other != "-"]) == {("arm64 v7.2", "ops"): "8.00"} and "old" not in table
-    assert reach_price.answer(shown).endswith("Measured on x86-64, a direct call in reach adds 4.00 cycles on quick.")
     monkeypatch.setattr(saved_times, "saved", lambda kind: {})
-    assert reach_price.answer(shown).endswith("No saved machine has timed a direct call in reach.")
     assert list(reach_price.table(shown)) == ["isa", "case", "insns", "loads", "stores", "taken", "mispredicted returns"]
 
 
-def test_d1_is_left_open_and_tells_what_the_other_way_takes(prices, ranges):
-    verdict = reach_price.range_makes_it_complex(prices, ranges)
-    assert verdict.kind == UNDECIDABLE and "6 instructions more, 2 loads and no stores" in verdict.because
-    assert "Nothing is out of reach on x86-64 v7.2 and riscv64 v6.12." in verdict.because
-    assert verdict.numbers["riscv64 v7.2, out of reach"] == 4
-
-
-def test_the_numbers_of_d1_are_those_of_the_rows(prices, ranges):
+def test_numbers_of_the_price_follow_the_rows(prices, ranges):
     changed = prices.copy()
     cost = ["instructions", "loads", "stores", "branches_taken"]
     arm64 = changed["isa"] == "arm64"
     near = prices[arm64 & (prices["case"] == NEAR)]
     changed.loc[arm64 & (prices["case"] == FAR), cost] = near[cost].to_numpy()
-    assert reach_price.range_makes_it_complex(changed, ranges).numbers["arm64 v7.2, out of reach"] == 0
-    inside = ranges.copy()
-    inside.loc[(ranges["isa"] == "arm64") & (ranges["code"] == BPF), "case"] = ALL
-    assert "always lies in BL's reach" in reach_price.range_makes_it_complex(prices, inside).because
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=lambda s: s.NAME)
-def test_every_figure_is_shown_with_its_answer(study):
-    shown_with_answers(study)
+    detours = [reach_price.numbers(frame)["arm64-v7-2-detour-added"] for frame in (prices, changed)]
+    assert detours == [6, 0] and reach_price.numbers(prices)["arm64-v7-2-detour-stores-added"] == 0
+    inside = ranges.assign(case=ranges["case"].mask((ranges["isa"] == "arm64") & (ranges["code"] == BPF), ALL))
+    first = [reach_ranges.numbers(frame)["arm64-kaslr-first"] for frame in (ranges, inside)]
+    assert first == ["out of reach", "in reach"]
 
 
 def test_every_release_is_laid_out_as_the_debian_kernel_nearest_to_it():

@@ -28,7 +28,6 @@ LAST, BEYOND = "last", "beyond"
 EDGE, ROOM = "addresses end", 16
 SITE = "the site"
 UNITS = {"instructions": "added", "loads": "added", "taken": "added"}
-MIB = 1 << 20
 
 
 @once
@@ -191,38 +190,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How far each kernel reaches, and what one place further adds where kernels have a way for it."""
-    reach: dict[str, list[str]] = {}
-    further = []
-    for (isa, release), part in frame.groupby(["isa", "release"], sort=False):
-        name = f"{phrases.isa_name(str(isa))} {release}"
-        reach.setdefault(_reach(part), []).append(name)
-        if not part["hypothetical"].any():
-            more = detour(part)
-            further.append(f"{int(more['instructions'])} instructions and {int(more['loads'])} loads on {name}")
-    parts = "; ".join(f"{where} on {phrases.listed(names)}" for where, names in reach.items())
-    added = phrases.listed(further)
-    return f"By itself a site calls what lies {parts}. One place further it calls ftrace_caller, which adds {added}."
-
-
-def _reach(part: pd.DataFrame) -> str:
-    """From where to where one kernel's site reaches, in words; with a fixed AUIPC that is not around the site."""
-    ahead = part[(part["side"] == AHEAD) & (part["place"] != BEYOND)].iloc[0]
-    if ahead["distance"] < 0:
-        return f"within {about(span(part))} around ftrace_caller"
-    behind = part.loc[(part["side"] == BEHIND) & (part["place"] == LAST), "distance"].iloc[0]
-    to = "the end of addresses" if ahead["place"] == EDGE else f"{about(ahead['distance'])} ahead of it"
-    return f"from {about(behind)} behind to {to}"
-
-
 FIGURES = (
     Figure(
         "fig-reach",
         "How far does a patch site reach by itself?",
         rows=shown,
         table=table,
-        answer=answer,
         limits="Distances from rec->ip, driven in the lab: the code lies there and was executed. Counts of instructions added to "
         "one call, that code's own among them; no timing.",
         hypothetical=True,

@@ -11,17 +11,13 @@ from ....isa import ISAS
 from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....publish import phrases
-from ....publish.claims.claims import UNDECIDABLE
-from ....publish.claims.verdict import Verdict, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ...memo import once
 from ...shared.every_release import every_release
 from ...shared.order import largest_first
-from ...time.saved_times import MACHINES, MEASURED, columns, timed
-from . import reach_ranges
+from ...time.saved_times import MACHINES, MEASURED, columns
 from .reach_kernels import kernels
-from .reach_ranges import far_by_chance, where_bpf_lies
 from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
 
 NAME = "reach_price"
@@ -31,9 +27,6 @@ OPS, PROGRAM = "ops", "bpf-fentry"
 HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
 UNITS: dict[str, str] = {}
-ARM64 = "arm64"
-#: Why d1 is no run's to decide.
-UNDECIDED = "what is complex is a question of maintenance"
 
 
 @once
@@ -134,62 +127,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What out of reach adds to a call in reach, and what a direct call adds beside an ops, and what was timed; rows are those of
-    shown()."""
-    every = totals(frame).droplevel("release")
-    isas = dict.fromkeys(frame["isa"])
-    far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
-    paid = {isa: more for isa, more in far.items() if more["instructions"]}
-    none = [isa for isa in isas if isa not in paid]
-    detours = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
-    among: dict[str, list[str]] = {}
-    for isa, more in paid.items():
-        parts = f"{int(more['loads'])} loads, {counted(int(more['stores']))} and {int(more['branches_taken'])} taken branches"
-        among.setdefault(parts, []).append(str(isa))
-    shared = {isa: int((every.loc[(isa, SHARED)] - every.loc[(isa, OPS)])["instructions"]) for isa in isas}
-    wrong = {isa: int(every.loc[(isa, case), "mispredicted"]) for isa in isas for case in CASES
-             if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
-    missed = phrases.listed(f"{n} on {isa}" for isa, n in wrong.items())
-    return (
-        f"Out of its site's reach a direct call costs more instructions: {phrases.listed(detours)}. "
-        f"The detour out of reach has {phrases.listed(f'{parts} on {phrases.listed(on)}' for parts, on in among.items())}. "
-        f"On {phrases.listed(none)} nothing is out of reach. To a function with an ops a direct call adds "
-        f"{phrases.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
-        f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}. "
-        f"{timed(HOOKS[NEAR], 'a direct call in reach')}"
-    )
-
-
-@judges("d1")
-def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFrame | None = None) -> Verdict:
-    """What the second way is and costs; whether that is complex no run decides."""
-    prices, ranges = rows() if prices is None else prices, reach_ranges.rows() if ranges is None else ranges
-    newest = [release for isa, release in zip(prices["isa"], prices["release"], strict=True) if isa == ARM64][-1]
-    extra = detour(prices, ARM64, newest).astype(int)
-    never = [f"{phrases.isa_name(isa)} {r}" for isa, r in kernels() if where_bpf_lies(ranges, isa, r) == reach_ranges.NEVER]
-    where = "may lie out of BL's reach" if far_by_chance(ranges, ARM64, newest) else "always lies in BL's reach"
-    because = (
-        f"On arm64 {newest} BPF's code {where}. A call that does not reach it goes through ftrace_caller and the callsite's ops: "
-        f"{extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Nothing is "
-        f"out of reach on {phrases.listed(never)}."
-    )
-    values: dict[str, int | float | str] = {"arm64, loads": int(extra["loads"])}
-    for isa, release in kernels():
-        name = f"{phrases.isa_name(isa)} {release}, out of reach"
-        values |= {name: int(detour(prices, isa, release)["instructions"]), f"{name}, is": where_bpf_lies(ranges, isa, release)}
-    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
-
-
-def counted(stores: int) -> str:
-    """A number of stores in words.
-
-    >>> counted(0), counted(1), counted(2)
-    ('no stores', '1 store', '2 stores')
-    """
-    return f"{stores or 'no'} store{'s' if stores != 1 else ''}"
-
-
 FIGURES = (
     Figure(
         "fig-reach-price",
@@ -197,7 +134,6 @@ FIGURES = (
         rows=shown,
         chart=lambda frame: stacked_bars("instructions", bars="case", columns=4)(_charted(frame)),
         table=table,
-        answer=answer,
         alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
         "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores, branches and "
         "measured cycles.",

@@ -54,8 +54,9 @@ class Laid:
         start, end, caller, size = (int(n * factor) & -8 for n in (*self.text, self.caller, self.size))
         return Laid(f"{text} MiB", (start, end), caller, size)
 
+
 #: In words, where every site reaches every place.
-NEVER = "never out of reach"
+
 
 @once
 def rows() -> pd.DataFrame:
@@ -181,24 +182,6 @@ def _one(frame: pd.DataFrame, isa: str, release: str, layout: str, kernel: str =
     return frame[chosen & (frame["at"] == "lowest")].set_index("site")
 
 
-def _bpf(frame: pd.DataFrame, isa: str, release: str) -> set[str]:
-    """What becomes of BPF's code, at all sites of all computed kernels of a release."""
-    chosen = (frame["isa"] == isa) & (frame["release"] == release) & frame["code"].str.contains(addresses.BPF)
-    return set(frame.loc[chosen, "case"])
-
-
-def far_by_chance(frame: pd.DataFrame, isa: str, release: str) -> bool:
-    """May a BPF trampoline of a kernel lie where some site does not reach it?"""
-    return bool(_bpf(frame, isa, release) - {ALL})
-
-
-def where_bpf_lies(frame: pd.DataFrame, isa: str, release: str) -> str:
-    """The same in words."""
-    return {frozenset({ALL}): NEVER, frozenset({NONE}): "always out of reach"}.get(
-        frozenset(_bpf(frame, isa, release)), "in reach or out of it"
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and
     of arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside"), how near the lowest
@@ -224,30 +207,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What Debian's kernels meet: modules and BPF on arm64, with KASLR and without, and the other ISAs."""
-    release = kernels()[0][1]
-    modules, kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (MODULES, KASLR, NO_KASLR))
-    others: dict[str, list[str]] = {}
-    for isa, newer in kernels()[1:]:
-        newest = frame[(frame["isa"] == isa) & (frame["release"] == newer) & (frame["kernel"] == DEBIAN)]
-        words = phrases.listed({ALL: "all", NONE: "nothing"}.get(case, "some") for case in dict.fromkeys(newest["case"]))
-        others.setdefault(words, []).append(f"{phrases.isa_name(isa)} {newer}")
-    room, inside = (about(int(kaslr[column].max())) for column in ("room", "inside"))
-    elsewhere = phrases.listed(f"{words} is in reach on {phrases.listed(names)}" for words, names in others.items())
-    away = about(int(kaslr["lowest"].abs().min()))
-    return (
-        f"In Debian's arm64 {release} every site reaches {_all_or_not(modules)} that modules get first; of the {room} that BPF's "
-        f"code may have it reaches at most {inside}. With KASLR the lowest place for BPF's code on arm64, which is given first, is "
-        f"{away} or more from the kernel, {_in_reach(kaslr)}; without KASLR it is right behind the image, {_in_reach(plain)}. Of "
-        f"the room for modules and BPF {elsewhere}."
-    )
-
-
-def _all_or_not(part: pd.DataFrame) -> str:
-    return "all" if (part["case"] == ALL).all() else "not all"
-
-
 def _in_reach(part: pd.DataFrame) -> str:
     """Is the lowest place in the reach of the sites?"""
     reached = part["case"].isin((ALL, LOWEST))
@@ -260,7 +219,6 @@ FIGURES = (
         "What does a site reach of where code may lie?",
         chart=lambda frame: state_strip("text", "where", "case", meanings=MEANINGS)(cases(frame)),
         table=table,
-        answer=answer,
         alt="A panel per kernel: lanes are ranges that an allocator is given, steps sizes of the kernel's text. A block says "
         "whether all of the range is in a site's reach, some of it with or without its lowest place, or nothing.",
         limits="Computed, not run: ranges from the kernels' sources (data/addresses.yml: 48-bit addresses, 4 KiB pages), places "

@@ -131,31 +131,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return left | {"shared-before": int(before), "shared-behind": int(behind)}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What the three cases are on arm64, and where another kernel has the same ones; rows are those of shown()."""
-    ways = {isa: {case: part["place"].to_list() for case, part in whole.groupby("case", sort=False)}
-            for isa, whole in frame.groupby("isa", sort=False)}  # fmt: skip
-    arm64 = next(str(isa) for isa in ways if str(isa).startswith("arm64"))
-    far = frame[(frame["isa"] == arm64) & (frame["case"] == FAR) & frame["place"].str.startswith("ftrace_")]
-    loose = [str(isa) for isa in ways if ways[isa][NEAR] == ways[isa][FAR]]
-    also = [str(isa) for isa in ways if isa != arm64 and str(isa) not in loose]
-    saved = "has saved nothing" if not far["stores"].sum() else f"has stored {int(far['stores'].sum())} words"
-    same = f" The same holds on {phrases.listed(also)}." if also else ""
-    never = f" On {phrases.listed(loose)} nothing that the layout allows is out of reach." if loose else ""
-    return (
-        f"On {arm64} a site calls the direct call's code itself where it reaches it; else it calls ftrace_caller, which leaves for "
-        f"that code after {int(far['instructions'].sum())} instructions and {saved}; beside an ops the list function finds it, and "
-        f"ftrace_caller leaves for it when all callbacks have run.{same}{never}"
-    )
-
-
-def _answer_detour(frame: pd.DataFrame) -> str:
-    """How many instructions that is, and what ends it; rows are those of detours()."""
-    parts = {str(isa): part[part["of"] != SITE]["instruction"].to_list() for isa, part in frame.groupby("isa", sort=False)}
-    detours = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
-    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(detours)}."
-
-
 LIMITS = (
     "Emulated: one call of a three-argument function in the lab; no timing. The direct call's code is a stub that saves the "
     "arguments and calls a counter."
@@ -168,7 +143,6 @@ FIGURES = (
         rows=shown,
         chart=state_strip("step", "case", "place", meanings=MEANINGS),
         table=table,
-        answer=answer,
         tabs="isa",
         alt="For each kernel three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "
         "the function. The table has the instructions of each block.",
@@ -179,7 +153,6 @@ FIGURES = (
         "What runs before a direct call that is out of reach?",
         rows=lambda frame: detours(shown(frame)),
         table=lambda frame: frame,
-        answer=_answer_detour,
         limits=LIMITS,
     ),
 )
