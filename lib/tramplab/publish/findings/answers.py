@@ -8,7 +8,6 @@ from ..cite import cite
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
-    "direct-kprobe": {"fig-kprobe-ways": (0, 1), "fig-kprobe-rounds": (0,), "fig-kprobe-real": (0,)},
     "direct-returns": {
         "fig-argument-adapters": (0,),
         "fig-return-shapes": (0, 1),

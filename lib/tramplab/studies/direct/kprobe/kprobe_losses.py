@@ -6,10 +6,9 @@ import pandas as pd
 
 from ....isa import ISAS
 from ....lab.run import Run
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked, on_each
+from ....publish.phrases import marked
 from ....vmlinux.results import beside
 from ....vmlinux.saved import saved
 from ...memo import once
@@ -17,7 +16,6 @@ from ...shared.order import largest_first
 from ..fprobe.stages import DIRECT
 from .kprobe_ways import (
     BREAKPOINT,
-    CLAIMED,
     MEASURED_ON,
     OPTIMISED_WAY,
     ROUNDS,
@@ -110,52 +108,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-# --- d4
-
-
-def _sorted(frame: pd.DataFrame, isa: str, column: str, ways: list[str]) -> list[str]:
-    """These ways in the order of a column, on an ISA; those that have no number in it are left out."""
-    chosen = frame[(frame["isa"] == isa) & frame["way"].isin(ways)].dropna(subset=[column])
-    return list(chosen.sort_values(column, kind="stable")["way"])
-
-
-@judges("d4")
-def order(frame: pd.DataFrame | None = None) -> Verdict:
-    """True where direct call, optimised fprobe, fprobe and kprobe come in that order: by instructions on each ISA, and by time in
-    each published round but the claim's own that has an fprobe and a kprobe. A round has not every way."""
-    frame = rows() if frame is None else frame
-    cases, orders = [], []
-    values: dict[str, int | float | str] = {}
-    isas = list(dict.fromkeys(frame["isa"]))
-    for isa in isas:
-        by, wanted = frame[frame["isa"] == isa].set_index("way"), [*CLAIMED, usual(isa)]
-        cases.append({"isa": isa, "measure": "instructions", "truth": _sorted(frame, isa, "instructions", wanted) == wanted})
-        kprobe, fprobe = (by.loc[way, "instructions"] for way in (usual(isa), UNOPTIMISED_WAY))
-        orders.append(f"{kprobe:.2f} and {fprobe:.2f} on {isa_name(isa)}")
-        values |= {f"{isa}, {way}": f"{by.loc[way, 'instructions']:.2f}" for way in wanted[len(CLAIMED) - 1 :]}
-    timed = {r: set(frame.dropna(subset=[r])["way"]) for r in ROUNDS[1:]}
-    others = [r for r, ways in timed.items() if BREAKPOINT in ways and ways & {OPTIMISED_WAY, UNOPTIMISED_WAY}]
-    wanted = [*CLAIMED, BREAKPOINT]
-    for name in others:
-        found = _sorted(frame, MEASURED_ON, name, wanted)
-        cases.append({"isa": MEASURED_ON, "measure": "time", "truth": found == [way for way in wanted if way in found]})
-    kind, on = across(pd.DataFrame(cases), {"measure": "what is counted", **BY_ISA})
-    three = all(_sorted(frame, isa, "instructions", [*CLAIMED]) == [*CLAIMED] for isa in isas)
-    published = frame[(frame["isa"] == MEASURED_ON) & (frame["way"] == BREAKPOINT)].iloc[0]
-    last = all(case["truth"] for case in cases if case["measure"] == "time")
-    because = (
-        "By instructions direct call, optimised fprobe and fprobe come in the published order "
-        f"{'' if three else 'not '}everywhere. Kprobe and fprobe add, as multiples of the direct call's instructions, "
-        f"{listed(orders)}. In the other published rounds that have both, the kprobe {'takes' if last else 'does not always take'} "
-        f"more time than the fprobe: {listed(f'{published[r]:.2f} ({r})' for r in others)} times the direct call's. "
-        "No count sees what an exception takes. In Debian's 6.12 a breakpoint kprobe without any program executes "
-        f"{on_each(real_breakpoints(), 'instructions')}. Hypothetical: BPF's fentry on an fprobe."
-    )
-    values |= {f"{name}, kprobe, published": f"{published[name]:.2f}" for name in others}
-    values |= {f"{isa}, Debian's 6.12": total for isa, total in real_breakpoints().items()}
-    return Verdict(kind, because, values, on)
-
-
 def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
     """Entry, handlers and return of a breakpoint kprobe without a program: in Debian's plain kernels and in the lab. Columns: isa,
     release, traps, kernel, lab, off (percent)."""
@@ -199,43 +151,6 @@ def _most(frame: pd.DataFrame, name: str) -> str:
     return str(frame.loc[frame[name].idxmax(), "way"])
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """The usual kprobe beside fprobe and direct call, by instructions, and its exceptions, per ISA."""
-    usually = {isa: part.set_index("way").loc[usual(str(isa))] for isa, part in frame.groupby("isa", sort=False)}
-    fprobes = frame[frame["way"] == UNOPTIMISED_WAY].set_index("isa")
-    cheaper = all(kprobe["added"] < fprobes.loc[isa, "added"] for isa, kprobe in usually.items())
-    than = "fewer instructions than" if cheaper else "not fewer instructions everywhere than"
-    ratios = {str(isa): f"{k['instructions']:.2f} against {fprobes.loc[isa, 'instructions']:.2f}" for isa, k in usually.items()}
-    taken = {str(isa): int(kprobe["exceptions"]) for isa, kprobe in usually.items()}
-    return (
-        f"BPF on a kprobe adds {than} on an unoptimised fprobe: as multiples of a direct call {on_each(ratios)}. "
-        f"No count sees what the CPU does at an exception, of which a kprobe takes {on_each(taken)}."
-    )
-
-
-def rounds_answer(frame: pd.DataFrame) -> str:
-    """What each round says of the kprobe, beside the instructions."""
-    kprobe = frame[(frame["isa"] == MEASURED_ON) & (frame["way"] == BREAKPOINT)].iloc[0]
-    first = "In every published round a kprobe takes the most time"
-    if not all(_most(frame, r) == BREAKPOINT for r in ROUNDS):
-        first = "In some published rounds a kprobe is not the costliest way"
-    times = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
-    return f"{first}: {times} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
-
-
-def real_answer(frame: pd.DataFrame) -> str:
-    """How far the lab is from Debian's kernels."""
-    return _how_far(beside_real(frame))
-
-
-def _how_far(found: pd.DataFrame) -> str:
-    off = 100 * (found["lab"] / found["kernel"] - 1)
-    less, more = (abs(round(float(v))) for v in (min(off.min(), 0), max(off.max(), 0)))
-    how = [f"up to {less} % fewer"] * bool(less) + [f"up to {more} % more"] * bool(more)
-    text = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
-    return f"{text}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
-
-
 _LIMITS = "Emulated counts of one call of a two-argument function with one program, less the unhooked call's. "
 FIGURES = (
     Figure(
@@ -243,7 +158,6 @@ FIGURES = (
         "How many times as much as a direct call does BPF on a kprobe add?",
         chart=lambda frame: stacked_bars("instructions")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA, a bar per way to a BPF program: instructions that it adds to a call, by a direct call, by an "
         "optimised fprobe, by an fprobe as it was, and by a kprobe, through ftrace and through a breakpoint. The table has ratios "
         "and exceptions, too.",
@@ -254,7 +168,6 @@ FIGURES = (
         "fig-kprobe-rounds",
         "What was measured?",
         table=rounds,
-        answer=rounds_answer,
         limits=f"{_LIMITS}Published: times of three rounds on a Raspberry Pi 4, and of getpid() on an M1; what a way adds is what "
         f"an event takes more than without it.",
         kind="beside",
@@ -264,7 +177,6 @@ FIGURES = (
         "fig-kprobe-real",
         "What does a real kernel execute for a breakpoint kprobe?",
         table=beside_real,
-        answer=real_answer,
         limits="Emulated counts of instructions in one call, without the probed function, the handler and the slot; no timing. "
         "Real: the text of Debian's packages, booted without mitigations.",
         source="both",

@@ -13,8 +13,6 @@ from ....vmlinux.saved import saved
 from ..fprobe.stages import ARGUMENTS, DIRECT, FUNCTION, OPTIMISED, UNOPTIMISED, Stage, run
 
 OPTIMISED_WAY, UNOPTIMISED_WAY, FTRACE, BREAKPOINT = "fprobe, optimised", "fprobe", "kprobe, ftrace", "kprobe, breakpoint"
-#: In the order of the published losses, the kprobe as it is on the ISA: what d4 says.
-CLAIMED = (DIRECT, OPTIMISED_WAY, UNOPTIMISED_WAY)
 
 
 @dataclass(frozen=True)
