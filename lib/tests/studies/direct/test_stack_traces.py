@@ -205,24 +205,12 @@ def test_tables_fit(calls, rows):
         assert variant == "fexit, called" or text_table(stack_map.table(one), INDENTED_WIDTH, split="isa")
 
 
-def test_answers_follow_the_rows(calls, rows):
-    first, whose = (figure.answer for figure in stack_traces.FIGURES)
-    assert "at none of 23 instructions in the program and none of 8" in first(rows) and "with fexit the sleeping" in first(rows)
-    assert "stands there twice" not in first(rows.assign(doubled=0))
-    assert "at all 23 instructions in the program" in first(rows.assign(lost=rows["boundaries"]))
-    assert "fentry at 8 in the direct call's trampoline" in whose(calls)
-    assert "with fentry nowhere; with" in whose(calls.assign(function=RIGHT, caller=RIGHT, outer=RIGHT))
-
-
-def test_the_verdict_follows_the_rows(rows):
-    verdict = stack_traces.reliable_is_hard(rows)
-    assert (verdict.kind, verdict.on) == ("depends", "where the trace is taken and the kernel")
-    assert stack_traces.reliable_is_hard(rows.assign(lost=0)).kind == "does not hold"
-    assert stack_traces.reliable_is_hard(rows.assign(lost=1)).kind == "holds"
-    only = rows.assign(lost=(rows["taken"] == ANYWHERE).astype(int))
-    assert stack_traces.reliable_is_hard(only).on == "where the trace is taken"
-    x86 = rows.assign(lost=((rows["isa"] == "x86_64") & (rows["unwound"] == FP)).astype(int))
-    assert stack_traces.reliable_is_hard(x86).on == "the kernel"
+def test_numbers_follow_the_rows(rows):
+    n = stack_traces.numbers(rows)
+    of_calls = [n[f"arm64-fp-bpf-calls-{taken}"] for taken in ("in-the-program-lost", "asleep-lost", "in-the-hook-lost")]
+    assert of_calls == [0, 0, 49] and n["arm64-fp-bpf-calls-in-the-hook-all"] == 732
     fprobes = rows["variant"].str.contains("probe")
-    assert stack_traces.reliable_is_hard(rows[~fprobes]).on == verdict.on, "fprobes are for comparison only"
-    assert "on arm64 by frame pointers none of 18 in the program, none of 6 asleep and 49 of 732 in the hook" in verdict.because
+    assert stack_traces.numbers(rows[~fprobes])["arm64-fp-bpf-calls-in-the-hook-lost"] == 49
+    assert stack_traces.numbers(rows.assign(lost=1))["arm64-fp-bpf-calls-asleep-lost"] == len(BPF_CALLS)
+    own = stack_map.numbers(stack_map.rows())
+    assert own["fexit-caller-hidden"] + own["fexit-caller-found"] == own["fexit-total"]

@@ -13,7 +13,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-return-shapes": (0, 1),
         "fig-fprobe-releases": (0, 1),
     },
-    "direct-stacks": {"fig-stacks": (0, 1, 2), "fig-stacks-lost": (0,)},
     "direct-single-ops": {
         "fig-single-far": (0, 1),
         "fig-single-lookup": (0,),

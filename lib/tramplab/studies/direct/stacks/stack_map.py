@@ -98,20 +98,15 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, of the calls that are drawn: "fexit-total" instructions, and "fexit-caller-found" of them."""
+    """Numbers for the prose, of the calls that are drawn: "fexit-total" instructions, and "fexit-caller-found" of them, the
+    others "fexit-caller-hidden"."""
     values: dict[str, object] = {}
     for variant in DRAWN:
         chosen, key = of(frame, "arm64", variant), slug(variant)
-        values[f"{key}-total"] = int(chosen["boundaries"].sum())
-        values[f"{key}-caller-found"] = int(chosen["boundaries"][chosen["caller"] == RIGHT].sum())
+        values[f"{key}-total"] = total = int(chosen["boundaries"].sum())
+        found = int(chosen["boundaries"][chosen["caller"] == RIGHT].sum())
+        values |= {f"{key}-caller-found": found, f"{key}-caller-hidden": total - found}
     return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How long both are there in the calls that are drawn."""
-    n = numbers(frame)
-    parts = [f"{n[f'{slug(v)}-caller-found']} of {n[f'{slug(v)}-total']} with {v}" for v in DRAWN]
-    return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(parts)}."
 
 
 FIGURES = (
@@ -121,7 +116,6 @@ FIGURES = (
         rows=lambda frame: pd.concat([of(frame, "arm64", variant) for variant in DRAWN], ignore_index=True),
         chart=lambda frame: heat_map("state", rows="row", columns="frame", meanings=MEANINGS, letters=LETTERS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per hook: from top to bottom the stretches of a call in the order in which they run, each with its number of "
         "instructions; in the columns the traced function, its caller and that one's, with a letter for what a trace taken there "
         "has of it.",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from ....ftrace import releases
-from ....publish.claims.verdict import Verdict, across, judges
 from ....publish.figures.chart import heat_map, stacked_bars, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked, slug
-from ....unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
+from ....publish.phrases import marked, slug
+from ....unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from ...memo import once
 from . import stack_calls
-from .stack_calls import ASLEEP, BPF_CALLS, CALLED, CODE, DIRECT, FRAMES, HOOK, PROGRAM, RETURN
+from .stack_calls import ASLEEP, BPF_CALLS, CODE, DIRECT, FRAMES, HOOK, PROGRAM
 
 NAME = "stack_traces"
 TITLE = "Stack traces around direct calls and fprobes"
@@ -113,8 +112,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         by = rows.set_index("taken")
         texts = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
         lost = {"lost": by.loc[ANYWHERE, "lost"], "given up": by.loc[ANYWHERE, "refused"]}
-        items.append({"isa": kernel, "hook": hook, "program": texts[INSIDE], SLEEPING: texts[SLEEPING], "hook's": texts[ANYWHERE],
-        **lost})
+        items.append(
+            {"isa": kernel, "hook": hook, "program": texts[INSIDE], SLEEPING: texts[SLEEPING], "hook's": texts[ANYWHERE], **lost}
+        )
     shown = pd.DataFrame(items)
     shown.attrs["right"] = ("program", SLEEPING, "hook's")
     return shown
@@ -153,100 +153,22 @@ def whose_table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _of(frame: pd.DataFrame, isa: str, variant: str, taken: str, unwound: str = FP, recovered: bool = True) -> pd.Series | None:
-    """One row; None if that hook is not there."""
-    keys = {"isa": isa, "variant": variant, "taken": taken, "unwound": unwound, "recovered": recovered}
-    found = frame[(frame[list(keys)] == list(keys.values())).all(axis=1)]
-    return found.iloc[0] if len(found) else None
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
-    not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"."""
+    not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"; of all of BPF's direct calls together
+    "arm64-fp-bpf-calls-in-the-hook-lost" and "-all"."""
     values: dict[str, object] = {}
     for r in frame.itertuples():
         words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
         name = slug("-".join(words))
         values |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
+    calls = frame[frame["variant"].isin(BPF_CALLS)].groupby(["isa", "unwound", "taken"])[["lost", "boundaries"]].sum()
+    for (isa, unwound, taken), r in calls.iterrows():
+        name = slug(f"{isa}-{unwound}-bpf-calls-{taken}")
+        values |= {f"{name}-lost": int(r["lost"]), f"{name}-all": int(r["boundaries"])}
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Traces in the program and asleep, arm64 first; then riscv64's and x86-64's difference."""
-    ways = {taken: [_of(frame, "arm64", v, taken) for v in DIRECT] for taken in (INSIDE, SLEEPING)}
-    parts = []
-    for taken, ways_of in ways.items():
-        present = [r for r in ways_of if r is not None]
-        counts = (sum(r[name] for r in present) for name in ("lost", "boundaries"))
-        parts.append(f"{_tell(*counts)} instructions {taken}")
-    twice = [v for v, r in zip(DIRECT, ways[SLEEPING], strict=True) if r is not None and r["doubled"]]
-    text = f"On arm64 stack traces with a direct call lose a frame at {listed(parts)}"
-    text += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
-    hooked = [_of(frame, "arm64", "fprobe exit", SLEEPING, recovered=r) for r in (True, False)]
-    if all(r is not None for r in hooked):
-        with_it, without = (_tell(r["lost"], r["boundaries"]) for r in hooked if r is not None)
-        text += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
-    fentry, fprobe = (_of(frame, "riscv64", v, INSIDE) for v in ("fentry", "fprobe"))
-    if fentry is not None and fprobe is not None:
-        one, other = (_tell(r["lost"], r["boundaries"]) for r in (fentry, fprobe))
-        text += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
-    return text
-
-
-def _tell(some: int, of: int) -> str:
-    """A count of others.
-
-    >>> _tell(0, 3), _tell(3, 3), _tell(1, 3)
-    ('none of 3', 'all 3', '1 of 3')
-    """
-    return f"all {of}" if some == of else f"{some or 'none'} of {of}"
-
-
-def whose_answer(frame: pd.DataFrame) -> str:
-    """Where arm64 loses frames, by direct call and by fprobe."""
-    data = whose(frame).set_index(["isa", "hook", "part"])["instructions"]
-    known = {(isa, hook.removesuffix(" *"), part): int(n) for (isa, hook, part), n in data.items()}
-
-    def at(isa: str, hook: str) -> str:
-        parts = [f"{n} in {_the(part)}" for part in CODE if (n := known.get((isa, hook, part), 0))]
-        return f"at {listed(parts)}" if parts else "nowhere"
-
-    return (
-        f"An interrupt in a hook finds a frame lost on arm64 with fentry {at('arm64', 'fentry')}; with fprobe "
-        f"{at('arm64', 'fprobe')}; with fprobe's return hooked {at('arm64', 'fprobe exit')}. By ORC's rules x86-64 loses "
-        f"one with fentry {at('x86-64, ORC', 'fentry')}, with fprobe {at('x86-64, ORC', 'fprobe')}."
-    )
-
-
-def _the(part: str) -> str:
-    return {RETURN: "the return trampoline", CALLED: "the direct call's trampoline"}.get(part, part)
-
-
-@judges("d9")
-def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a kernel and a place where traces are taken, if one loses a frame there with any direct call of BPF's."""
-    frame = rows() if frame is None else frame
-    part = frame[frame["variant"].isin(BPF_CALLS)]
-    sums = part.groupby(["isa", "unwound", "taken"], sort=False)[["lost", "boundaries"]].sum().reset_index()
-    cases = sums.assign(truth=sums["lost"] > 0, kernel=sums["isa"] + sums["unwound"])
-    kind, on = across(cases, {"taken": "where the trace is taken", "kernel": "the kernel"})
-    each = []
-    for (isa, unwound), group in sums.groupby(["isa", "unwound"]):
-        counts = (f"{_tell(r.lost, r.boundaries)} {r.taken}" for r in group.itertuples())
-        each.append(f"on {isa_name(str(isa))} by {_BY[str(unwound)]} {listed(counts)}")
-    probe = {v: _of(frame, "arm64", v, ANYWHERE) for v in ("fprobe", "fprobe exit")}
-    beside = listed(f"{r['lost']} of {r['boundaries']} with {v}" for v, r in probe.items() if r is not None)
-    because = (
-        f"BPF's direct calls (fentry, alone and beside an ops, and fexit) lose a frame at so many instructions: {'; '.join(each)}. "
-        f"For comparison, arm64 in the hook: {beside}. Live patching asks of sleeping tasks; a frame that is doubled is not lost. "
-        "What makes a trace reliable the mail, which reports what others said, leaves open; here it has the function, its caller "
-        "and that one's."
-    )
-    values = {f"{r.isa}, {r.unwound}, {r.taken}": _tell(r.lost, r.boundaries) for r in sums.itertuples()}
-    return Verdict(kind, because, values, on)
-
-
-_BY = {FP: "frame pointers", ORC: "ORC"}
 _CHART = heat_map("worst", rows="hook", columns="taken", meanings=MEANINGS, abreast=len(KERNELS))
 _LIMITS = (
     "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
@@ -258,7 +180,6 @@ FIGURES = (
         f"Is a stack trace right? ({releases.LATEST})",
         chart=lambda frame: _CHART(cells(frame)),
         table=table,
-        answer=answer,
         legend="In the table: instructions at which the whole trace is right / all of the place.",
         alt="A panel per kernel: for each hook, and for traces taken in its program, asleep in the function, and at any "
         "instruction of the hook, a colour for the worst that happens to a frame. The table has the counts and every hook.",
@@ -271,7 +192,6 @@ FIGURES = (
         rows=lambda frame: stack_calls.rows(),
         chart=lambda frame: stacked_bars("share", bars=("hook",), stack="part")(whose(frame)),
         table=whose_table,
-        answer=whose_answer,
         alt="A panel per kernel with a bar per hook: the share of its instructions at which a trace lacks the function, its caller "
         "or that one's, by whose code it is: ftrace's trampoline, that of a direct call, the return trampoline, C.",
         limits=_LIMITS,
