@@ -4,8 +4,6 @@ import pytest
 
 from support.native import machines
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import FAILS, HOLDS
-from tramplab.publish.phrases import HYPOTHETICAL
 from tramplab.studies.direct.returns import fprobe_since, return_shapes, signatures, two_ways
 from tramplab.studies.direct.returns.return_shapes import POOL, STACK, TASK
 from tramplab.studies.time import saved_times
@@ -46,10 +44,7 @@ def test_debian_stands_beside_where_it_has_fprobes(since):
 def test_what_is_said_of_fprobe_since_follows_the_rows(since):
     n = fprobe_since.numbers(since)
     assert n["x86_64-return-v6-12-missed"] == "2+8" and n["x86_64-return-v7-2-missed"] == "2+0"
-    answer = fprobe_since.answer(since)
-    assert f"{n['arm64-entry-v6-16-added']} in v6.16 and {n['arm64-entry-v7-2-added']} in v7.2 on arm64" in answer
-    assert "mispredicted, too, by the hooks of x86-64 v6.12," in fprobe_since.answer(since)
-    assert "No way to see the return" in fprobe_since.answer(since.assign(outer=0))
+    assert fprobe_since.numbers(since.assign(outer=0))["x86_64-return-v6-12-missed"] == "2+0"
     speeds = fprobe_since.speeds().set_index(["round", "event"])["ratio"]
     assert speeds["v11", "return"] == pytest.approx(4.754 / 3.518) and speeds["v11", "entry"] < 1 < speeds["v15", "entry"]
 
@@ -61,7 +56,6 @@ def test_measured_cycles_stand_beside_the_fprobes_that_were_timed(since, monkeyp
     timed = table[table["quick"] != "-"]
     assert timed[["isa", "event", "release", "quick"]].to_numpy().tolist() == [["x86_64", "return", "v7.2", "40.0"]]
     assert "quick" not in fprobe_since.golden(since)
-    assert fprobe_since.answer(since).endswith("Measured on x86-64, an fprobe at the return in v7.2 adds 40.0 cycles on quick.")
 
 
 def test_arguments_wait_where_each_way_keeps_them(shapes):
@@ -74,22 +68,21 @@ def test_arguments_wait_where_each_way_keeps_them(shapes):
     assert all((pool[isa, way] > 0) == (way in ("fprobe, list", "fprobe, rings")) for isa in ISAS for way in return_shapes.WAYS)
 
 
-def test_the_verdict_on_where_state_lives_follows_the_rows(shapes):
-    assert return_shapes.where_state_lives(shapes).kind == HOLDS
-    assert return_shapes.where_state_lives(shapes.assign(kept="nowhere", hijacked=False)).kind == FAILS
-    one = shapes.copy()
-    one.loc[(one["isa"] == "arm64"), "hijacked"] = True
-    assert str(return_shapes.where_state_lives(one)).startswith("depends")
-    assert HYPOTHETICAL.split(":")[0].strip("* ") in return_shapes.where_state_lives(shapes).because.lower()
+def test_numbers_say_where_arguments_are_and_how_a_function_returns(shapes):
+    n = return_shapes.numbers(shapes)
+    assert [n[f"arm64-{way}-kept"] for way in ("direct", "fprobe-list", "fprobe-stack")] == [STACK, POOL, TASK]
+    assert (n["arm64-direct-returns"], n["arm64-fprobe-list-returns"]) == ("called", "hijacked")
+    one = return_shapes.numbers(shapes.assign(hijacked=shapes["isa"] == "arm64"))
+    assert (one["arm64-direct-returns"], one["x86_64-fprobe-list-returns"]) == ("hijacked", "called")
 
 
-def test_the_verdict_on_signatures_follows_the_rows(entries):
-    assert signatures.not_the_same(entries).kind == HOLDS
-    same = entries.assign(holds=[f"{signatures.ARGUMENT} {n}" for n in entries["number"]])
-    assert signatures.not_the_same(same).kind == FAILS
-    some = entries.copy()
-    some.loc[(some["isa"] == "riscv64") & (some["entry"] == signatures.DIRECT), "holds"] = ""
-    assert str(signatures.not_the_same(some)) == "depends on the ISA"
+def test_numbers_say_what_registers_hold(entries):
+    n = signatures.numbers(entries)
+    assert (n["x86_64-registers"], n["x86_64-direct-there"], n["x86_64-callback-given"]) == (6, 6, 4)
+    same = signatures.numbers(entries.assign(holds=[f"{signatures.ARGUMENT} {n}" for n in entries["number"]]))
+    assert same["arm64-direct-there"] == same["arm64-registers"] == 8 and same["arm64-callback-given"] == 0
+    some = entries.assign(holds=entries["holds"].mask(entries["entry"] == signatures.DIRECT, ""))
+    assert signatures.numbers(some)["riscv64-direct-there"] == 0
 
 
 def test_a_callback_finds_every_argument_in_its_frame(entries):

@@ -8,11 +8,6 @@ from ..cite import cite
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
-    "direct-returns": {
-        "fig-argument-adapters": (0,),
-        "fig-return-shapes": (0, 1),
-        "fig-fprobe-releases": (0, 1),
-    },
     "direct-single-ops": {
         "fig-single-far": (0, 1),
         "fig-single-lookup": (0,),

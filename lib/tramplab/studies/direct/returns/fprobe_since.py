@@ -7,18 +7,16 @@ import pandas as pd
 
 from ....emulate.machine import RECORD
 from ....estimate.returnstack import CALLERS, replay
-from ....ftrace.releases import LATEST, NEWEST
-from ....isa import ISAS
+from ....ftrace.releases import NEWEST
 from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish import published
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed
 from ....vmlinux.saved import saved
 from ...memo import once
-from ...time.saved_times import MACHINES, MEASURED, columns, timed
+from ...time.saved_times import MACHINES, MEASURED, columns
 
 NAME = "fprobe_since"
 TITLE = "An fprobe at a function's entry and at its return, release by release"
@@ -129,28 +127,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What entry and return add now, what they added before, and what was timed."""
-    data = totals(frame)
-    said = []
-    for event in EVENTS:
-        parts = []
-        for isa in ISAS:
-            chosen = data[(data["isa"] == isa) & (data["event"] == event)]
-            parts.append(f"{listed(f'{r.instructions} in {r.release}' for r in chosen.itertuples())} on {isa_name(isa)}")
-        said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(parts)}.")
-    away = data[(data["event"] == "return") & (data["outer"] > 0)]
-    return f"{' '.join(said)} {_returns(away)} {timed(EVENTS['return'], f'an fprobe at the return in {LATEST}')}"
-
-
-def _returns(away: pd.DataFrame) -> str:
-    """Where callers' returns are mispredicted."""
-    if away.empty:
-        return "No way to see the return mispredicts the callers' returns."
-    where = listed(f"{isa_name(r.isa)} {r.release}" for r in away.itertuples())
-    return f"Returns of callers are mispredicted, too, by the hooks of {where}."
-
-
 #: What was published for the move to the graph tracer: a name, and the ids before and after.
 PUBLISHED = {
     "v11": ("x86-fgraph-v11-before", "x86-fgraph-v11-after"),
@@ -187,7 +163,6 @@ FIGURES = (
         "What does an fprobe add to a call, release by release?",
         chart=lambda frame: stacked_bars("instructions", bars=("call",), stack="part")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per event and release: the instructions that an fprobe at a function's entry and one at "
         "its return add to a call, split into site and trampolines, list function, return hook, graph tracer and the fprobe. "
         "The table has Debian's kernels beside, stores, mispredicted returns and measured cycles.",

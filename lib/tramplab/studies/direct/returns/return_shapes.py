@@ -13,10 +13,9 @@ from ....ftrace.ops import Registered, Request
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, marked, on_each
+from ....publish.phrases import marked
 from ....trampolines import pool_layout
 from ....trampolines.bpf import Bpf
 from ....trampolines.fprobe import Fprobe
@@ -169,62 +168,19 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(index=order, columns=list(PLACES)).rename(columns={REST: "rest"}).reset_index().rename_axis(columns=None)
 
 
-def truth(row: pd.Series) -> bool:
-    """Is a way as it was said: the frame's arguments on the stack and the function called, a node's elsewhere and its return
-    hijacked?"""
-    if not row["hypothetical"]:
-        return row["kept"] == STACK and not row["hijacked"]
-    return STACK not in row["kept"].split(", ") and bool(row["hijacked"])
-
-
-@judges("d7")
-def where_state_lives(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a way on an ISA if arguments and return are as the mail says of it."""
-    data = whole(rows() if frame is None else frame)
-    cases = data.assign(truth=[truth(r) for _, r in data.iterrows()])
-    kind, on = across(cases, {"way": "the way", **BY_ISA})
-    hooked = data[data["hypothetical"]]
-    missed = {isa: "/".join(sorted(set(_missed(part)))) for isa, part in hooked.groupby("isa", sort=False)}
-    framed = data[~data["hypothetical"]]
-    direct = dict(zip(framed["isa"], _missed(framed), strict=True))
-    because = (
-        "Looked at where the function's body begins: through a BPF trampoline the arguments are on the stack and the return "
-        "address is behind a call; with a return hook they are in its node, in the pool or on the task's own stack for nodes, and "
-        f"the return address is the return trampoline's. Mispredicted returns in the call, and of {CALLERS} callers above it: "
-        f"{on_each(missed)} with a return hook, {on_each(direct)} with a frame. Hypothetical: no kernel runs BPF's programs on an "
-        "fprobe."
-    )
-    values: dict[str, int | float | str] = {
-        f"{isa_name(r.isa)}, {r.way}": f"{r.kept}, {'hijacked' if r.hijacked else 'called'}" for r in data.itertuples()
-    }
-    return Verdict(kind, because, values, on)
-
-
 def _missed(known: pd.DataFrame) -> list[str]:
     """Mispredicted returns in each call, and above it."""
     return [f"{r.own}+{r.outer}" for r in known.itertuples()]
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Where the arguments are kept, the memory traffic of that, and the returns that are mispredicted."""
-    data = whole(frame).set_index(["isa", "way"])
-    hook, frames = ({isa: data.loc[(isa, way)] for isa in ISAS} for way in ("fprobe, list", "direct"))
-    more = {isa: f"{hook[isa]['bytes']} bytes instead of {frames[isa]['bytes']}" for isa in ISAS}
-    hijacked, called = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
-    return (
-        "A BPF trampoline keeps the arguments on its frame and calls the function; a return hook keeps them in its node and "
-        f"hijacks the return. With programs at entry and return the latter loads and stores {on_each(more)}. Of the call's returns "
-        f"and its {CALLERS} callers' it mispredicts {on_each(hijacked)}, the former {on_each(called)}."
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
-    on."""
+    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), "-stores", "-kept" (where the arguments
+    are while the function runs) and "-returns" ("called" or "hijacked"), and the same of "-fprobe-list" and so on."""
     values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{r.way.replace(', ', '-')}"
         values |= {f"{key}-bytes": int(r.bytes), f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-stores": int(r.stores)}
+        values |= {f"{key}-kept": r.kept, f"{key}-returns": "hijacked" if r.hijacked else "called"}
     return values
 
 
@@ -234,7 +190,6 @@ FIGURES = (
         "Where does a hook keep what it needs until the function returns?",
         chart=lambda frame: stacked_bars("bytes", bars=("way",), stack="place")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar per way: the bytes that a call loads and stores more than the unhooked one, with a BPF "
         "program at the function's entry and one at its return, split into stack, task, pool and the rest. The table says where "
         "the arguments are while the function runs, how it returns, and which returns are mispredicted.",

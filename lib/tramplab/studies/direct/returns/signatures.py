@@ -9,10 +9,9 @@ from ....emulate.machine import RECORD
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.measure import FUNCTIONS
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, marked, on_each
+from ....publish.phrases import marked
 from ....trampolines.bpf import Bpf
 from ....trampolines.direct import Direct
 from ....trampolines.fprobe import Fprobe
@@ -146,51 +145,10 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def alike(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of how many argument registers each entry finds the argument in. Columns: isa, entry, there, all."""
-    present = frame.assign(there=[h == f"{ARGUMENT} {n}" for h, n in zip(frame["holds"], frame["number"], strict=True)])
-    found = present.groupby(["isa", "entry"], sort=False)["there"].agg(["sum", "size"]).reset_index()
-    return found.set_axis(["isa", "entry", "there", "all"], axis=1)
-
-
-@judges("d2")
-def not_the_same(frame: pd.DataFrame | None = None) -> Verdict:
-    """True on an ISA if a direct call finds every argument in its register, and a callback none of those it is given something else
-    in instead."""
-    frame = rows() if frame is None else frame
-    data = alike(frame).set_index(["isa", "entry"])
-    cases = []
-    for isa in dict.fromkeys(frame["isa"]):
-        some = frame[(frame["isa"] == isa) & (frame["entry"] == CALLBACK)].head(len(OF_CALLBACK))
-        lost = tuple(some["holds"]) == OF_CALLBACK
-        cases.append({"isa": isa, "truth": bool(data.loc[(isa, DIRECT), "there"] == data.loc[(isa, DIRECT), "all"]) and lost})
-    kind, on = across(pd.DataFrame(cases), BY_ISA)
-    cost = _most(adapters())
-    ways = {COPY: "copied", FRAME: "stored"}
-    values: dict[str, int | float | str] = {f"{isa_name(i)}, {ways[way]}": n for way in ways for i, n in cost[way].items()}
-    because = (
-        f"Where a direct call's code begins, every argument is in its register. A callback finds {listed(OF_CALLBACK)} in the "
-        f"first of them, and the function's arguments in memory. Between the two is an adapter: to the array of "
-        f"a BPF program with as many arguments as there are registers, copying from ftrace_regs adds "
-        f"{on_each(cost[COPY], 'instructions')} where storing registers adds {on_each(cost[FRAME])}. "
-        "Hypothetical: the copy is the lab's, as was proposed."
-    )
-    return Verdict(kind, because, values, on)
-
-
 def _most(frame: pd.DataFrame) -> dict[str, dict[str, int]]:
     """Way -> ISA -> instructions for as many arguments as there are registers."""
     last = frame[frame["arguments"] == frame.groupby("isa")["arguments"].transform("max")]
     return {way: dict(zip(part["isa"], part["instructions"], strict=True)) for way, part in last.groupby("way", sort=False)}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What they cost for the most arguments."""
-    cost = _most(frame)
-    return (
-        "From registers, each argument is a store; from ftrace_regs it is a load and a store, in a loop that knows how many there "
-        f"are: for all argument registers {on_each(cost[COPY], 'instructions')}, instead of {on_each(cost[FRAME])}."
-    )
 
 
 def _adapter_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -212,9 +170,19 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers."""
+    """Numbers for the prose: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers; how many of these
+    there are, "arm64-registers", in how many a direct call finds the argument, "arm64-direct-there", and how many of the first hold
+    what a callback is given instead, "arm64-callback-given"."""
     cost = _most(adapters())
-    return {f"{isa}-{key}-added": n for way, key in ((COPY, "copy"), (FRAME, "frame")) for isa, n in cost[way].items()}
+    values: dict[str, object] = {
+        f"{isa}-{key}-added": n for way, key in ((COPY, "copy"), (FRAME, "frame")) for isa, n in cost[way].items()
+    }
+    for isa, part in frame.groupby("isa", sort=False):
+        holds = {str(entry): list(rows["holds"]) for entry, rows in part.groupby("entry")}
+        values[f"{isa}-registers"] = len(holds[DIRECT])
+        values[f"{isa}-direct-there"] = sum(held == f"{ARGUMENT} {n}" for n, held in enumerate(holds[DIRECT]))
+        values[f"{isa}-callback-given"] = sum(held == given for held, given in zip(holds[CALLBACK], OF_CALLBACK, strict=False))
+    return values
 
 
 FIGURES = (
@@ -223,7 +191,6 @@ FIGURES = (
         "What does it cost to hand a function's arguments to a BPF program?",
         chart=lambda frame: lines("instructions", "arguments", series="way")(_drawn(adapters())),
         table=lambda frame: _adapter_table(adapters()),
-        answer=lambda frame: answer(adapters()),
         alt="A panel per ISA, arguments against instructions over a function without arguments: a line for a trampoline that is "
         "called directly and stores registers, and one for a callback that copies from ftrace_regs.",
         limits="Emulated counts, over the same hook on a function without arguments; no timing. What the trampoline before the "

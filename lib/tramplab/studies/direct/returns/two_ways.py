@@ -94,22 +94,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
     return out | {f"{way.split()[0]}-all": int(n) for way, n in whole.items()}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How much of each lies before the program, and behind it."""
-    n = numbers(frame)
-    return (
-        f"The trampoline that is called directly executes {n['direct-save']} instructions up to the program, guards among them, "
-        f"and {n['direct-callback'] + n['direct-restore']} from there until the function goes on; through an fprobe with a link of "
-        f"kprobe_multi it is {n['fprobe-save']} and {n['fprobe-callback'] + n['fprobe-restore']}."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-two-ways",
         f"What runs in a direct call, and what in an fprobe? (arm64, {releases.LATEST})",
         body=body,
-        answer=answer,
         limits="Emulated counts, no timing. One call of a two-argument function, with one BPF program that counts, as fentry or "
         "on an fprobe by a link of kprobe_multi; stretches begin at the milestone named and end at the next.",
     ),
