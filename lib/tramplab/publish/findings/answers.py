@@ -8,12 +8,6 @@ from ..cite import cite
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
-    "direct-single-ops": {
-        "fig-single-far": (0, 1),
-        "fig-single-lookup": (0,),
-        "fig-single-attach": (0,),
-        "fig-single-order": (0,),
-    },
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -14,7 +14,7 @@ from ....lab.kernel import Kernel
 from ....publish import published
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import MARK, isa_name, listed
+from ....publish.phrases import MARK
 from ....trampolines.direct import Direct
 from ....trampolines.single import SingleSlowPath
 from ...memo import once
@@ -166,12 +166,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def of(frame: pd.DataFrame, isa: str, way: str, how: str, change: str, functions: int = COMPUTED[0]) -> pd.Series:
-    """The counts of one change."""
-    keys = ["isa", "way", "how", "change", "functions"]
-    return frame.set_index(keys).loc[(isa, way, how, change, functions), list(COUNTED)]
-
-
 def saved_waits() -> int:
     """How many waits of the length that the mail says the time it saves would be, to the next one."""
     return round((published.get(_BEFORE).value - published.get(_AFTER).value) / WAIT_SECONDS)
@@ -191,35 +185,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {"guest": int(frame[~frame["computed"]]["functions"].max()), "computed": COMPUTED[0]}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Waits for tasks in both, and what one update takes of writes and of waits for CPUs."""
-    n = COMPUTED[0]
-    isas = list(dict.fromkeys(frame["isa"]))
-    ways = {isa: next(w for w in frame[frame["isa"] == isa]["way"] if w != IN_OPS) for isa in isas}
-    waits = {int(of(frame, isa, IN_OPS, EACH, "detach")["tasks"]) for isa in isas}
-    one = {int(of(frame, isa, way, how, "detach")["tasks"]) for isa, way in ways.items() for how in (EACH, AT_ONCE)}
-    parts = []
-    for isa, way in ways.items():
-        before, after = of(frame, isa, IN_OPS, EACH, "attach"), of(frame, isa, way, AT_ONCE, "attach")
-        parts.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
-    return (
-        f"Detaching from {n} functions waits {_range(waits)} times for all tasks with an ops for each trampoline, and "
-        f"{_range(one)} times with one for all, one by one or at once. Attaching to them in one update brings writes and waits for "
-        f"CPUs {listed(parts)}."
-    )
-
-
-def _range(found: set[int]) -> str:
-    return f"{min(found)}" if len(found) == 1 else f"{min(found)} to {max(found)}"
-
-
 FIGURES = (
     Figure(
         "fig-single-attach",
         f"What do attaching to {COMPUTED[0]} functions and detaching from them take?",
         chart=lambda frame: stacked_bars("steps", bars="way", stack="step", columns=1)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA with a bar for each way, one by one and at once: steps of attaching and detaching together, "
         "split into waits for all tasks, waits for CPUs and writes. Only with an ops for each trampoline are there waits "
         "for all tasks; in one update the bars are shortest. The table has attaching and detaching apart, writes to text "

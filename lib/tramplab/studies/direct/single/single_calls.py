@@ -9,7 +9,6 @@ import pandas as pd
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each
 from ...memo import once
 from .setups import CASES, IN_OPS, Setup, requests, setups, shown
 
@@ -20,13 +19,6 @@ FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 PARTS = ("trampoline", "core", "callback", "stub")
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
 UNITS = dict.fromkeys(COUNTS, "added")
-#: Where the target is, of the ways that no kernel has.
-SAID = {
-    "lookup": "where assembly looks the target up",
-    "lookup-c": "where C does",
-    "literal": "where the callsite's word is the target",
-    "beside": "where the target has a word of its own",
-}
 
 
 @functools.cache
@@ -123,38 +115,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def _same_near(frame: pd.DataFrame) -> bool:
-    """Does a call whose site reaches the target execute, load, store and branch alike in all ways of an ISA?"""
-    near = totals(frame)[lambda d: d["case"] == "near"]
-    return bool((near.groupby("isa")[list(COUNTS)].nunique() == 1).all(axis=None))
-
-
-def _ways(frame: pd.DataFrame) -> list[str]:
-    return list(dict.fromkeys(frame[frame["hypothetical"]]["way"]))
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What each way adds to a far call, whether near calls differ, and what sharing costs."""
-    isas = list(dict.fromkeys(frame[frame["hypothetical"]]["isa"]))
-    parts = []
-    for way in _ways(frame):
-        n = {isa: _signed(over(frame, isa, way, "far")) for isa in isas}
-        much = next(iter(n.values())) if len(set(n.values())) == 1 else on_each(n)
-        parts.append(f"{much} {SAID[way]} ({way})")
-    shared, plain = ([over(frame, isa, way, case) for isa in isas for way in _ways(frame)] for case in ("shared", "ops"))
-    alone = "takes as many as now" if set(plain) == {0} else f"changes by {_signed(min(plain))} to {_signed(max(plain))}"
-    return (
-        f"One ops for all direct calls would change the instructions of a far one on {listed(map(isa_name, isas))} by "
-        f"{listed(parts)}. A call whose site reaches its target is {'the same' if _same_near(frame) else 'not the same'} in all "
-        f"ways. Beside an ops a direct call takes {min(shared)} to {max(shared)} more, as C looks the target up in a hash there; "
-        f"an ops alone {alone}."
-    )
-
-
-def _signed(n: int) -> str:
-    return f"{n:+}" if n else "0"
-
-
 _LIMITS = (
     "Emulated counts of one call of a three-argument function over the unhooked one; no timing. in-ops: as kernels are; one-ops: "
     "as x86-64 is since v7.0. A stub saves all argument registers and counts. shared: a far direct call and one ops. ops: one ops, "
@@ -167,7 +127,6 @@ FIGURES = (
         "What does a far direct call cost, wherever its target is kept?",
         chart=lambda frame: stacked_bars("instructions", bars="way", stack="part")(_drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: instructions that a direct call out of its site's reach adds, one bar per way to keep the target, "
         "split into ftrace's trampoline, ftrace's C code and the direct call's own stub. The table has near and shared calls too.",
         limits=_LIMITS,

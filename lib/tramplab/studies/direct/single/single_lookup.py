@@ -10,7 +10,7 @@ from ....ftrace.steps import block, word
 from ....lab.kernel import Kernel
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import marked, on_each
+from ....publish.phrases import marked
 from ....trampolines.single.slowpath import MOST_COUNTED
 from ...memo import once
 from ...shared.growth import step
@@ -129,12 +129,6 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def mean(frame: pd.DataFrame, isa: str, way: str, functions: int, most: int = SERIES) -> int:
-    """Instructions of the mean call."""
-    of = frame.set_index(["isa", "way", "buckets", "functions"])["instructions"]
-    return round(of[isa, way, most, functions])
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
     series "arm64-lookup-1000-added", and "arm64-lookup-1000-more-buckets-added"."""
@@ -146,29 +140,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What each entry in front adds, and the mean far call with few and with many functions."""
-    lookups = frame[frame["way"] == "lookup"]
-    isas = list(dict.fromkeys(lookups["isa"]))
-    each = {isa: lookups[lookups["isa"] == isa]["each"].iloc[0] for isa in isas}
-    few, many = FUNCTIONS[1], FUNCTIONS[4]
-    grown = {isa: f"{mean(frame, isa, 'lookup', few)} to {mean(frame, isa, 'lookup', many)}" for isa in isas}
-    better = {isa: mean(frame, isa, "lookup", many, FILTER) for isa in isas}
-    x86 = f"{mean(frame, 'x86_64', 'one-ops', few)} to {mean(frame, 'x86_64', 'one-ops', many)}"
-    return (
-        f"With the {SERIES} buckets of the series and {many} instead of {few} functions, a far call that looks its target up grows "
-        f"from {on_each(grown, 'instructions')}; with {FILTER} buckets it takes {on_each(better)}. Each entry in front of its own "
-        f"adds {on_each(each)}. On x86-64 as it is since v7.0 the shared call grows from {x86}."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-single-lookup",
         "How does a lookup grow with the number of direct calls?",
         chart=lambda frame: lines("instructions", over="functions", series="line", log="xy")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA, both axes logarithmic: instructions that a call adds whose target is looked up, against the number "
         "of functions with direct calls. Lines with 64 buckets rise from about a hundred functions on, those with more stay level.",
         limits="Counted in the emulator: a call that finds its entry at once, and what each entry in front adds. The mean is "

@@ -6,7 +6,6 @@ import pandas as pd
 
 from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed
 from ...memo import once
 from . import during_plan
 from .during_plan import CHANGES, Seen
@@ -139,13 +138,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return safety(frame)
 
 
-def alike(frame: pd.DataFrame) -> bool:
-    """Do calls run the same after the same writes on all ISAs?"""
-    parts = [p.drop(columns="isa").reset_index(drop=True) for _, p in frame.groupby("isa", sort=False)]
-    columns = ["way", "target", "change", "write", "ran"]
-    return all(p[columns].equals(parts[0][columns]) for p in parts)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "calls" and "third" of all; "arm64-lookup-overwritten" and "-halted", of far targets."""
     of = changes(frame)
@@ -161,29 +153,6 @@ def _calls(of: pd.DataFrame) -> int:
     return int(of[["calls", "sets", "halted"]].sum(axis=None))
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Whether any call met a third target, and whether any order is fixed."""
-    of = changes(frame)
-    third = int(of["third"].sum())
-    fixed = list(dict.fromkeys(filter(None, of["fixed"])))
-    orders = f"must be ordered: {listed(fixed)}" if fixed else "may come in any order once what they lead to is written"
-    same = f" It is the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}." if alike(frame) else ""
-    return (
-        f"{third or 'None'} of {_calls(of)} calls ran neither what was attached before a change nor what is after it. The live "
-        f"writes {orders}.{same}"
-    )
-
-
-def safety_answer(frame: pd.DataFrame) -> str:
-    """Who goes wrong without the wait for what is freed."""
-    far = changes(frame)[lambda d: d["target"] == FAR].groupby("way", sort=False)["overwritten"].sum()
-    needing, others = [str(w) for w, n in far.items() if n], [str(w) for w, n in far.items() if not n]
-    rest = f" On the way of {listed(others)} a call reads nothing of ftrace's that is freed." if others else ""
-    if not needing:
-        return f"No way needs a wait before what it reads is freed.{rest}"
-    return f"A far call that is halted on the way of {listed(needing)} goes wrong if what it read is freed without a wait.{rest}"
-
-
 FIGURES = (
     Figure(
         "fig-single-order",
@@ -192,7 +161,6 @@ FIGURES = (
         table=table,
         alt="A panel for attaching a far direct call, for an ops that comes to share the function, and for detaching: what a call "
         "runs before the first write to what calls read, and after each, in every way. The table has the other changes.",
-        answer=answer,
         limits="One CPU that calls or was halted, and one that writes; every store is seen at once, so what barriers are for is "
         "not tried. Far targets on arm64; both: direct call and ops; -: nothing; .: no such write. table: direct_functions; list: "
         "of ops; word: the callsite's, ops or target; own word: the target's; join, leave: the direct call beside an ops.",
@@ -202,7 +170,6 @@ FIGURES = (
         "fig-single-safety",
         "Which order and which wait does each way need?",
         table=safety,
-        answer=safety_answer,
         limits="calls: after each step; sets: with each set of the live writes; halted: at each instruction of site and "
         "trampoline; third: ran neither old nor new; ordered: writes that may not change places. overwritten: halted calls that go "
         "wrong where what ftrace frees is overwritten at once; the stub itself is not freed here. One CPU at a time, every store "

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ....base.errors import TramplabError
 from ....publish.figures.figure import Figure
-from ....publish.phrases import listed, marked
+from ....publish.phrases import marked
 from ....vmlinux.saved import saved
 from ...memo import once
 from .setups import IN_OPS, setups
@@ -95,25 +95,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Bytes per function in each way, and what the largest adds to each kernel."""
-    n, last = numbers(frame), newest(frame)
-    most = str(last.loc[last["per_function"].idxmax(), "way"])
-    kernels = last[last["way"] == most].itertuples()
-    saved = [f"{n[f'{r.isa}-{most}-more']} KiB in Debian's {r.kernel} for {r.isa} ({r.functions} functions)" for r in kernels]
-    sizes: dict[object, list[str]] = {}
-    for way in WAYS:
-        sizes.setdefault(n[f"{way}-per-function"], []).append(way)
-    parts = [f"{listed(ways)} {'has' if len(ways) == 1 else 'have'} {size} bytes" for size, ways in sizes.items()]
-    return f"Before each function {listed(parts)}; what {most} has more is {listed(saved)}."
-
-
 FIGURES = (
     Figure(
         "fig-single-text",
         "What does it take of the text?",
         table=table,
-        answer=answer,
         limits="Bytes before a function from images of the lab, times the traced functions that Debian's kernels have. "
         "lookup and lookup-c are as in-ops. Functions keep their alignment of 8; what a compiler pads otherwise is not counted.",
         source="both",
