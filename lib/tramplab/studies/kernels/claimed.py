@@ -7,9 +7,7 @@ from ...publish.phrases import isa_name, listed, on_each
 from ...vmlinux.results.result import added
 from ...vmlinux.saved import saved
 
-LIST, FENTRY = "ftrace_ops_list_func", "bpf-fentry"
-#: Instructions of a trampoline that the claim v1 calls ten, and two that we allow.
-_TEN = 12
+LIST = "ftrace_ops_list_func"
 
 
 def _added(result: dict, hook: str) -> int:
@@ -26,13 +24,6 @@ def _runs(result: dict, hook: str, function: str) -> bool:
 
 def _head() -> str:
     return f"Debian's {next(iter(saved.newest().values()))['kernel']['release'].removeprefix('v')} kernels:"
-
-
-@in_kernels("v1")
-def fentry_as_merged() -> Seen:
-    """What fentry adds, which the claim's ten instructions are held against: around the kernel's own enter and exit."""
-    cost = {isa: _added(result, FENTRY) for isa, result in saved.newest().items()}
-    return Seen(f"{_head()} fentry on the lab's trampoline adds {on_each(cost, 'instructions')}.", min(cost.values()) > _TEN)
 
 
 @in_kernels("r1")
