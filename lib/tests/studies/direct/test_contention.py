@@ -123,4 +123,4 @@ def test_shadow_stacks_are_marked_and_limits_say_what_this_is():
         for figure in study.FIGURES:
             assert "algorithmic contention, no timing" in figure.limits
             shown = figure.table(figure.rows(rows)).to_string()
-            assert (f"shadow{MARK}" in shown) and (figure.hypothetical or "cost" in figure.id)
+            assert (f"shadow{MARK}" in shown) and figure.hypothetical

@@ -173,5 +173,6 @@ FIGURES = (
         alt="A panel per ISA: instructions of a take that gets no node, against the number of CPUs. The line of the rings rises "
         "straight with it, that of the freelist is level.",
         limits=f"{LIMITS} All nodes are with tasks that sleep, so nobody gives one back.",
+        hypothetical=True,
     ),
 )
