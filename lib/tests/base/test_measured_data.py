@@ -15,7 +15,7 @@ MEASURED = {
     "booted/*.json": "ffb28b689178",
     "bpf-trampolines.json": "c71f8beaa56c",
     "function-sizes.yml": "66b9ecd85a8d",
-    "kernel-*.json": "a9980c4ff7f8",
+    "kernel-*.json": "32eac4bf58ff",
     "kernels/*.json": "438be3481242",
     "native/*.json": "8078871e9d11",
     "published.csv": "25cda244da80",

@@ -12,7 +12,6 @@ import pytest
 
 from support.book.looks import copied, missed, opened, pasted, too_heavy, unfolded, weigh
 from support.plugins.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
-from tramplab.publish.cite import cite
 
 #: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
 WAYS = {
@@ -93,7 +92,7 @@ def test_page(browser, bases, site, page, way):
     assert all(said == wanted for said, wanted in found["copied"])
     assert bool(found["copied"]) == (page in PAGES), "every page can be cited"
     if page == CHARTED:
-        assert cite.LAB in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
+        assert "not Linux" in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     assert found["screens"] <= MOST_SCREENS.get(page, 12), "a page is split, or what is long is folded"
     assert found.get("tallest", 0) <= 1.5 * PHONE[1], "a chart is taller than a screen and a half of a phone"

@@ -88,7 +88,7 @@ QUERIES = {
     "user_mode pt_regs": "book/pt-regs-sparsity",
     "livepatch fexit riscv64": "book/live-patching",
     "shadow stack depth fprobe nmissed": "book/kretprobe-bounds",
-    "kretprobe 6.12 arm64": "book/kretprobe-releases",
+    "kretprobe 6.12": "book/kretprobe-releases",
     "BL range KASLR": "book/direct-reach",
     "objpool": "book/direct-contention",
     "what is a trampoline": "book/glossary#term-trampoline",
@@ -108,7 +108,7 @@ QUERIES = {
     "return_to_handler stack trace": "book/kretprobe-unwinding",
     "task preempted between auipc and jalr": "book/patching-schedules#patching-schedules-preempted",
     "cost of a second ops": "book/trampoline-variants#single-callback",
-    "bpf fexit cost": "book/real-kernels",
+    "bpf fexit cost": "book/kretprobe#kretprobe-cost",
     "entry data size fprobe": "book/kretprobe-features",
     "zen4 cycles model": "book/counts-to-time",
 }

@@ -121,7 +121,9 @@ def test_every_hook_is_measured_on_functions_that_people_name(machine):
             if m.run and not m.hook.name.startswith("bpf"):  # BPF saves as many words as the function takes
                 for part in ("trampoline", "core"):
                     ours, theirs = (r.run.counts.by_component[part].instructions for r in (m, usual[m.hook.name]))
-                    assert abs(ours - theirs) <= 5, (name, m.hook.name, part)  # a bucket may be shared with the slot's address
+                    several = int(m.hook.name.partition(":")[2] or 1)
+                    # a bucket may be shared with another address
+                    assert abs(ours - theirs) <= 5 * several, (name, m.hook.name, part)
 
 
 def test_a_function_that_the_hook_itself_calls_is_named(machine):

@@ -116,7 +116,7 @@ def _brief(part: str, figure_id: str) -> str:
     lines = part.splitlines()
     if len(lines) <= MOST_IN_TWIN:
         return part
-    return "\n".join([*lines[:LONGEST], "", f"{len(lines) - LONGEST} more lines: _gen/{figure_id}.txt of the book.", ""])
+    return "\n".join([*lines[:LONGEST], "", f"{len(lines) - LONGEST} more lines: {figure_id}.txt, the figure's own text.", ""])
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def chosen(sentences: Sequence[str], which: Sequence[int]) -> list[str]:
 def above(figure_id: str, answer: str) -> str:
     """What a figure says above its rows: of its answer the sentences that its page does not say in short.
 
-    >>> above("fig-fix-up", "This is said in short. This is new.")
+    >>> above("fig-kernel-hooks", "This is said in short. This is new.")
     'This is new.'
     """
     sentences = cite.sentences(answer)

@@ -115,6 +115,11 @@ def _regs(machine: RealMachine) -> Way:
     return Way(HOOKS["ops-regs"].attach, "callback", 3)
 
 
+def _kprobe(machine: RealMachine) -> Way:
+    require(machine, "kprobe_ftrace_handler")
+    return Way(HOOKS["kprobe"].attach, ENTRY, 1)
+
+
 def _rethook(machine: RealMachine) -> Way:
     """The way to an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint except on x86-64."""
     require(machine, "arch_rethook_trampoline")
@@ -144,6 +149,7 @@ def _return(machine: RealMachine) -> Way:
 _WAYS: dict[str, Callable[[RealMachine], Way]] = {
     "ftrace_caller": _hook("ops", "callback", 3),
     "ftrace_regs_caller": _regs,
+    "kprobe_ftrace_handler": _kprobe,
     "breakpoint": _hook("kprobe-brk", ENTRY, 1),
     "arch_rethook_trampoline": _rethook,
     "__kretprobe_trampoline": _own,

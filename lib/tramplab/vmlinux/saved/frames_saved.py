@@ -24,7 +24,13 @@ from . import store
 FILE = "kernel-frames.json"
 
 _Provider = Literal[
-    "ftrace_caller", "ftrace_regs_caller", "breakpoint", "arch_rethook_trampoline", "__kretprobe_trampoline", "return_to_handler"
+    "ftrace_caller",
+    "ftrace_regs_caller",
+    "kprobe_ftrace_handler",
+    "breakpoint",
+    "arch_rethook_trampoline",
+    "__kretprobe_trampoline",
+    "return_to_handler",
 ]
 
 
