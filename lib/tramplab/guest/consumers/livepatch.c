@@ -32,7 +32,9 @@ static inline struct lab_private *patched_to(struct lab_private *own)
 	return func->nop ? 0 : func;
 }
 
-void lab_livepatch(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+/* Behind the guard: call what changes where the function goes on, if it does. */
+static LAB_INLINED void redirect(struct ftrace_ops *op, struct ftrace_regs *fregs,
+				 void (*to)(struct ftrace_regs *fregs, unsigned long ip))
 {
 	struct lab_private *func;
 	int held = trace_recursion_enter(TRACE_FTRACE_START);
@@ -43,25 +45,30 @@ void lab_livepatch(unsigned long ip, unsigned long parent_ip, struct ftrace_ops 
 	}
 	func = patched_to(op->private);
 	if (func)
-		ftrace_regs_set_instruction_pointer(fregs, func->go_to);
+		to(fregs, func->go_to);
 	trace_recursion_leave(held);
+}
+
+static inline void to_ip(struct ftrace_regs *fregs, unsigned long ip)
+{
+	ftrace_regs_set_instruction_pointer(fregs, ip);
+}
+
+void lab_livepatch(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	redirect(op, fregs, to_ip);
 }
 
 /* The same, and the replacement comes back to a given place before its caller sees it: the stack is changed too. No kernel does. */
 extern char lab_came_back[];
 unsigned long lab_returns;
 
+static inline void to_call(struct ftrace_regs *fregs, unsigned long ip)
+{
+	lab_emulate_call(fregs, ip, (unsigned long)lab_came_back);
+}
+
 void lab_call_instead(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
-	struct lab_private *func;
-	int held = trace_recursion_enter(TRACE_FTRACE_START);
-
-	if (unlikely(!held)) {
-		LAB_WARN();
-		return;
-	}
-	func = patched_to(op->private);
-	if (func)
-		lab_emulate_call(fregs, func->go_to, (unsigned long)lab_came_back);
-	trace_recursion_leave(held);
+	redirect(op, fregs, to_call);
 }

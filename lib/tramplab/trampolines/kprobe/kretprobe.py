@@ -37,11 +37,11 @@ class Kretprobe(Kprobe):
     entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
     many calls of a function can be followed at a time; 0 stands for as many as a preemptible kernel makes: ten, or two for each CPU
     where that is more. data: bytes of its own that each call has, for the handler at the entry to leave something for the other, up
-    to MOST_DATA. observe: handlers
-    that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c, which do what they are told.
-    several: so many kretprobes on each function, behind a kprobe that stands for all of them. untraced: as a function without a
-    patch site has it, by a breakpoint; here it is behind the site, whatever the release does with traced functions. bpf: its
-    handler runs a BPF program, as perf events bring it there; observe: that program writes down what it sees.
+    to MOST_DATA. observe: handlers that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c,
+    which do what they are told. several: so many kretprobes on each function, behind a kprobe that stands for all of them.
+    untraced: as a function without a patch site has it, by a breakpoint; here it is behind the site, whatever the release does with
+    traced functions. bpf: its handler runs a BPF program, as perf events bring it there; observe: that program writes down what it
+    sees.
     """
 
     entry: bool = False

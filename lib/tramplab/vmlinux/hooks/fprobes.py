@@ -203,14 +203,11 @@ HOOKS = (
         exit=True,
         multi=True,
     ),
-    next(
-        _hooks(
-            "kprobe-session",
-            "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
-            _EXIT,
-            lambda m, f: _link(m, f, *_LINKED),
-            exit=True,
-            multi=True,
-        )
+    Hook(
+        "kprobe-session",
+        "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
+        lambda m, f: _register(m, f, lambda: _link(m, f, *_LINKED), 1),
+        lambda: [Fprobe(exit=True, multi=True)],
+        _EXIT,
     ),
 )

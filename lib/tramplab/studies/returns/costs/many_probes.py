@@ -21,7 +21,7 @@ from ....trampolines.fprobe import Fprobe
 from ....trampolines.kprobe import Kretprobe
 from ....vmlinux.saved import saved
 from ...memo import once
-from ..mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks
+from ..mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks, get
 from .return_costs import ARGUMENTS, FUNCTION, added, part
 
 NAME = "many_probes"
@@ -55,8 +55,8 @@ _STATIC_CALLS = ("function_graph_enter_regs", "ftrace_return_to_handler")
 PAIRS = {"bare handlers": (FPROBE, KRETPROBE), "a BPF program behind each": (MULTI, KRETPROBE_BPF)}
 #: What the number from which on the first of each pair is cheaper is called in the prose.
 _FROM = dict(zip(("from", "program-from"), PAIRS.values(), strict=True))
-#: As Debian's kernels are counted, with one probe; fexit's trampoline is not Debian's there.
-_DEBIAN = {KRETPROBE: "kretprobe", FPROBE: "fprobe-exit", KRETPROBE_BPF: "kretprobe-bpf", MULTI: "kretprobe-multi"}
+#: What is counted in Debian's kernels, too; fexit's trampoline is not Debian's there.
+_DEBIAN = (KRETPROBE, FPROBE, KRETPROBE_BPF, MULTI)
 UNITS = {"instructions": "insns", "bytes": "B"}
 
 
@@ -218,7 +218,7 @@ def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _debian(mechanism: str, booted: str) -> int | None:
-    hook = _DEBIAN.get(mechanism, "")
+    hook = get("x86_64", mechanism).debian if mechanism in _DEBIAN else ""
     return saved.added("x86_64", LATEST, hook) if booted == PLAIN else saved.mitigated_added(LATEST, hook)
 
 
@@ -246,10 +246,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def _image_step(isa: str, mechanism: str) -> int:
     """Instructions that a further probe adds in Debian's image of the newest release, which has to be counted."""
-    hook = _DEBIAN[mechanism]
-    if mechanism in (KRETPROBE, KRETPROBE_BPF) and breaks(isa, LATEST):
-        hook = hook.replace("kretprobe", "kretprobe-brk")
-    counted = [saved.added(isa, LATEST, f"{hook}:{n}") for n in (2, 10)]
+    counted = [saved.added(isa, LATEST, f"{get(isa, mechanism).debian}:{n}") for n in (2, 10)]
     two, ten = (n for n in counted if n is not None)
     return round((ten - two) / 8)
 
