@@ -17,10 +17,9 @@ from ....emulate.machine import RECORD
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....publish.claims.verdict import Verdict, across, judges
 from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
-from ....publish.phrases import HYPOTHETICAL, marked
+from ....publish.phrases import marked
 from ....trampolines.bpf import Bpf
 from ....trampolines.plain import Ops
 from ...memo import once
@@ -195,47 +194,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
     "-used-total", words of them that the consumer touches, "-read-total", words that it reads, "-least-added", instructions with
-    the smallest set that serves, "-all-added", with all registers, "-args-added", with ftrace_regs where they serve."""
+    the smallest set that serves, "-all-added", with all registers, and with what a kernel's trampolines save, where that serves,
+    "-args-added", "-regs-added"."""
     values: dict[str, object] = {}
     for r in least(frame).itertuples():
         name = f"{r.isa}-{r.consumer.split()[-1]}"
         values |= {f"{name}-saved-total": r.saved, f"{name}-used-total": len(r.names.split()), f"{name}-read-total": r.read}
         values |= {f"{name}-least-added": r.added, f"{name}-all-added": r.all}
-    for r in frame[frame["served"] & (frame["save"] == "args")].itertuples():
-        values[f"{r.isa}-{r.consumer.split()[-1]}-args-added"] = int(r.added)
+    for r in frame[frame["served"] & frame["save"].isin(REAL)].itertuples():
+        values[f"{r.isa}-{r.consumer.split()[-1]}-{r.save}-added"] = int(r.added)
     return values
-
-
-def by_set(best: pd.DataFrame) -> dict[str, list[str]]:
-    """Of the rows of least(): smallest save set, as readers see it -> the consumers that it serves, in words."""
-    by_name: dict[str, list[str]] = {}
-    for consumer, part in best.groupby("consumer", sort=False):
-        sets = " or ".join(dict.fromkeys(marked(r.save, r.hypothetical) for r in part.itertuples()))
-        by_name.setdefault(sets, []).append(CONSUMERS[str(consumer)].words)
-    return by_name
-
-
-@judges("v7")
-def gains_from_saving_less(frame: pd.DataFrame | None = None) -> Verdict:
-    """Would gain: a set with fewer registers than all serves the consumer, with fewer instructions. Decided by consumer. That a
-    generated trampoline is of no use to one is told beside it: that trampoline does not serve it."""
-    frame = rows() if frame is None else frame
-    best = least(frame)
-    truth = ~best["save"].isin(("all", "regs")) & (best["added"] < best["all"])
-    kind, on = across(best.assign(truth=truth), {"isa": "the ISA", "consumer": "what the consumer reads"})
-    gain = (best["all"] - best["added"]).groupby(best["consumer"].map(lambda name: CONSUMERS[name].words))
-    sentences, values = [], {}
-    for sets, consumers in by_set(best).items():
-        least_gain, most = (int(getattr(gain, end)()[consumers].agg(end)) for end in ("min", "max"))
-        less = f"{least_gain} to {most} instructions less" if most else "nothing less"
-        sentences.append(f"{sets} for {' and '.join(consumers)} ({less} than all registers)")
-        values[" and ".join(consumers)] = f"{sets}, {less}"
-    useless = [CONSUMERS[str(name)].words for name, part in best.groupby("consumer", sort=False) if not part["generated"].any()]
-    because = (
-        f"The smallest save set that serves, on all ISAs: {'; '.join(sentences)}. What a trampoline generated for BPF "
-        f"does not serve, since it shows arguments and changes nothing: {', '.join(useless) or 'none of them'}. {HYPOTHETICAL}"
-    )
-    return Verdict(kind, because, values, on)
 
 
 FIGURES = (

@@ -15,10 +15,9 @@ from ....ftrace import releases
 from ....isa import ISAS
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
-from ....publish.phrases import HYPOTHETICAL, isa_name, marked
+from ....publish.phrases import marked
 from ....trampolines.plain import Ops
 from ...memo import once
 from ...shared.order import largest_first
@@ -170,18 +169,21 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
-    "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack, and "-stacked-right", those of
-    them that find their arguments where the stack is changed; "missed-total", mispredicted returns of a call that goes on
-    elsewhere; of one that comes back "call-missed-total", and of the callers above, "callers-total", "call-missed-outer"."""
+    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release", "-right",
+    functions that were replaced, and "-shares", is a further ops let in; "functions-total", how many there are;
+    "x86_64-stacked-total", those with arguments on the stack, and "-stacked-right", those of them that find their arguments where
+    the stack is changed; "missed-total" and "missed-outer", mispredicted returns of a call that goes on elsewhere, and of its
+    callers; of one that comes back "call-missed-total", and of the callers above, "callers-total", "call-missed-outer"."""
     values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
         values |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
+        values |= {f"{name}-right": int(r.plain_right + r.stacked_right), f"{name}-shares": "yes" if r.shares else "no"}
     called = frame[frame["save"] == "ip+sp, call"]
     for r in called.itertuples():
         values |= {f"{r.isa}-stacked-total": r.stacked, f"{r.isa}-stacked-right": r.stacked_right}
-    values["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
+    rest = frame[frame["save"] != "ip+sp, call"]
+    values |= {"missed-total": _alternatives(rest["own"]), "missed-outer": _alternatives(rest["outer"])}
     values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
     values["callers-total"] = _alternatives(called["callers"])
     return values
@@ -194,54 +196,6 @@ def _alternatives(values: pd.Series) -> str:
     '1 or 3'
     """
     return " or ".join(map(str, sorted(set(values))))
-
-
-#: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.
-FLAGS = {"ip alone": ("ip", "ip"), "ip and stack": ("ip+sp, call", "ip+sp")}
-
-
-def conditions(frame: pd.DataFrame) -> pd.DataFrame:
-    """What live patching needs of a flag: columns isa, flag, need, truth."""
-    records = []
-    added = frame.set_index(["isa", "save"])["added"].to_dict()
-    for flag, (save, cost) in FLAGS.items():
-        for r in frame[frame["save"] == save].itertuples():
-            needs = {
-                "without arguments on the stack": r.plain_right == r.plain,
-                "with arguments on the stack": r.stacked_right == r.stacked,
-                "comes back": flag == "ip alone" or r.came_back == r.plain + r.stacked,
-                "cheaper than all registers": added[r.isa, cost] < added[r.isa, "all"],
-                "callers' returns are predicted": r.outer == 0,
-                "shares its function": r.shares,
-            }
-            records += [{"isa": r.isa, "flag": flag, "need": need, "truth": bool(truth)} for need, truth in needs.items()]
-    return pd.DataFrame(records)
-
-
-@judges("v6")
-def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict:
-    """A flag serves live patching: through it every function is replaced, those with arguments on the stack included, for less
-    than all registers cost, the returns of the callers are predicted as before, and other ops may share the function."""
-    frame = rows() if frame is None else frame
-    kind, on = across(conditions(frame), {"flag": "whether the stack is changed", **BY_ISA})
-    ip, call = (frame[frame["save"] == save] for save, _ in FLAGS.values())
-    added, isas = frame.set_index(["isa", "save"])["added"].to_dict(), list(dict.fromkeys(frame["isa"]))
-    costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {isa_name(i)}" for i in isas)
-    replaced, tried = (int(ip[f"plain{s}"].sum() + ip[f"stacked{s}"].sum()) for s in ("_right", ""))
-    because = (
-        f"With ip alone {replaced} of {tried} functions were replaced, on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a "
-        f"further ops, too. Instructions added with {marked('ip alone')}, with ftrace_regs and with {marked('all registers')}: "
-        f"{costs}. With the stack to change, too, the replacement was called and came back in {call['plain_right'].sum()} of "
-        f"{call['plain'].sum()} functions that take no argument on the stack and in {call['stacked_right'].sum()} of "
-        f"{call['stacked'].sum()} that do; of the {_alternatives(call['callers'])} callers' returns {_alternatives(call['outer'])} "
-        f"are then mispredicted, {_alternatives(ip['outer'])} with ip alone; a further ops was let in on "
-        f"{int(call['shares'].sum())} of {len(call)} ISAs. {HYPOTHETICAL}"
-    )
-    shown = (("ip", marked("ip alone")), ("args", "ftrace_regs"), ("all", marked("all registers")))
-    values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {words}": int(added[isa, save]) for isa in isas for save, words in shown
-    }
-    return Verdict(kind, because, values, on)
 
 
 FIGURES = (
