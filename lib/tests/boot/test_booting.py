@@ -67,8 +67,11 @@ def test_what_an_optimised_kprobe_leaves_is_waited_for(image, capsys):
 def test_a_guard_stays_on_x86_64(image, capsys):
     assert main(["boot", str(image), "--trial", "guard-lost", "--json"]) == 0
     read = dict(json.loads(capsys.readouterr().out)[::-1])  # the first reading of each label
-    assert read["plain"] < read["guarded"] == read["plain-left"] < read["guarded-and-plain"]
-    assert read["calls-itself-after"][0] == 2
+    plain, guarded, left, both = (
+        read[label]["instructions"] for label in ("plain", "guarded", "plain-left", "guarded-and-plain")
+    )
+    assert plain < guarded == left < both
+    assert read["calls-itself-after"] == {"is": "module", "called": 2, "missed": 0, "odd": 0}
 
 
 @bootable

@@ -26,11 +26,15 @@ def pairs(once, twice, n=plan.BLOCKS):
 IDLE = pairs(30_000, 60_000)
 
 
+NO_HITS = "hits programs 0 event 0"
+
+
 def a_boot(again=IDLE):
     yield from ("version", "| Linux version 7.2", "modules", "measured", "loop", pairs(3000, 6000))
     yield from ("before getpid", IDLE)
-    yield from ("probe ops", "attached", "read", "| 5 0 0", "called", "| f 0 0", pairs(34_000, 68_000), "removed", "again", again)
-    yield from ("probe bpf-fentry", "code 1000 90c3", "refused 20c trace", "attached", "read", "hits 0 0", "called", "hits 0 0")
+    yield from ("probe ops", "attached", "read", "| called 5 missed 0 odd 0", "called", "| called f missed 0 odd 0")
+    yield from (pairs(34_000, 68_000), "removed", "again", again)
+    yield from ("probe bpf-fentry", "code 1000 90c3", "refused 20c trace", "attached", "read", NO_HITS, "called", NO_HITS)
     yield from (IDLE, "removed", "refused 2 close", "again", IDLE)
     yield from ("probe function", "attached", "read", "| entries: 10", "| overrun: 1", "called", "| entries: 15", "| overrun: 6")
     yield from (pairs(80_000, 160_000), "removed", "again", IDLE, "after getpid", IDLE)
@@ -162,7 +166,7 @@ def test_pairs_that_differ_by_a_tenth_are_not_alike():
 
 
 def test_hits_that_lack_are_told():
-    booted = read(line.replace("| f 0 0", "| a 0 0") for line in a_boot())
+    booted = read(line.replace("called f", "called a") for line in a_boot())
     assert booted.rows[0].hits == {"module": 0.5} and "0.5 module, not 1 module" in show.text(booted)
 
 
@@ -174,18 +178,18 @@ def test_text_fits_a_mail():
 
 
 def test_a_trial_is_read_up_to_a_panic():
-    lines = ["| Linux version 7.2", "say plain", IDLE, "say guarded", "| 2 0 a", "| f (1)\t O", "hits 5 a"]
-    lines += ["refused 16 write x", "[ 1.0] Kernel panic - not syncing: stack overflow"]
+    lines = ["| Linux version 7.2", "say plain", IDLE, "say guarded", "| called 2 missed 0 odd a", "| f (1)\t O"]
+    lines += ["hits programs 5 event a", "refused 16 write x", "[ 1.0] Kernel panic - not syncing: stack overflow"]
     read = []
     with pytest.raises(TramplabError, match="the reading of guarded-and-plain did not arrive"):
         read += readings.read(ISAS["x86_64"], lines, trials.TRIALS["guard-lost"])
     assert read == [
-        ("plain", 300),
-        ("guarded", [2, 0, 10]),
-        ("guarded", "f (1) O"),
-        ("guarded", [5, 10]),
-        ("guarded", ("EINVAL", "write x")),
-        ("guarded", "Kernel panic - not syncing: stack overflow"),
+        ("plain", readings.Executed(300)),
+        ("guarded", readings.Module(called=2, missed=0, odd=10)),
+        ("guarded", readings.Line("f (1) O")),
+        ("guarded", readings.Hits(programs=5, event=10)),
+        ("guarded", readings.Refused("EINVAL", "write x")),
+        ("guarded", readings.Panic("Kernel panic - not syncing: stack overflow")),
     ]
     assert "handlers called: 2" in show.trial_text(read) and max(map(len, show.trial_text(read).splitlines())) <= 72
 

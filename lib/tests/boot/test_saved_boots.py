@@ -13,6 +13,7 @@ from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.counted import expected
 from tramplab.boot.probes import PROBES
+from tramplab.boot.readings import Executed, those
 from tramplab.boot.trials import TRIALS
 from tramplab.cli import main
 from tramplab.publish.findings import findings, rendered
@@ -116,9 +117,11 @@ def _set(*place):
         (lambda one: one["trials"].pop(3), "other readings of trials"),
         (lambda one: one["trials"].append(one["trials"][0]), "other readings of trials"),
         (_set("trials", 0, "read", []), "trials"),
-        (_set("trials", 0, "read", ["38"]), "guard-lost reads nothing like '38' under plain"),
-        (_set("trials", 0, "read", [[1, 2, 3]]), r"guard-lost reads nothing like \[1, 2, 3\] under plain"),
-        (_set("trials", 0, "read", [-1]), "trials"),
+        (_set("trials", 0, "read", [{"is": "line", "text": "38"}]), "guard-lost reads nothing like '38' under plain"),
+        (_set("trials", 0, "read", [{"is": "hits", "programs": 1, "event": 2}]), "reads nothing like 'programs: 1, event: 2'"),
+        (_set("trials", 0, "read", [{"is": "executed", "instructions": -1}]), "trials"),
+        (_set("trials", 0, "read", [{"is": "hits", "programs": 1}]), "number 1 has no event"),
+        (_set("trials", 0, "read", [38]), "trials"),
         (_set("trials", 0, "read", [None]), "trials"),
         (_set("probes", 0, "hits", {"modul": 1}), "hits"),
         (_set("probes", 0, "hits", {"module": "1"}), "hits"),
@@ -185,18 +188,21 @@ def test_the_figure_has_a_row_for_each_fault_that_leads_to_its_section():
 @pytest.mark.parametrize("one", EVERY, ids=IDS)
 def test_a_graph_tracer_costs_again_what_it_did_when_a_second_one_has_left(one):
     """As the page on findings says; the second one was there, where the kernel has room for two."""
-    alone, both, left = (saved.readings(one, "second-leaves", f"graph{name}")[0] for name in ("", "-both", "-left"))
+    alone, left = (saved.first(Executed, one, "second-leaves", f"graph{name}").instructions for name in ("", "-left"))
     assert abs(left - alone) < 5
-    assert both > 1.3 * alone if isinstance(both, float | int) else one["kernel"]["release"] == "v6.1"
+    both = those(Executed, saved.tried(one, "second-leaves", "graph-both"))
+    assert both[0].instructions > 1.3 * alone if both else one["kernel"]["release"] == "v6.1"
 
 
 def test_one_trial_is_made_again_and_the_rest_stays(monkeypatch):
     package = next(one for one in plain() if one.name == EVERY[0]["kernel"]["name"])
     monkeypatch.setattr(saved, "content", lambda _: b"")
     monkeypatch.setattr(saved, "machine_of", lambda image: None)
-    monkeypatch.setattr(saved.run, "tried", lambda machine, how, trial: [("none", 1), ("none", 2)])
+    monkeypatch.setattr(saved.run, "tried", lambda machine, how, trial: [("none", Executed(1)), ("none", Executed(2))])
     made = saved.with_trial(package, TRIALS["missed"])
-    assert [row for row in made["trials"] if row["trial"] == "missed"] == [{"trial": "missed", "label": "none", "read": [1, 2]}]
+    assert [row for row in made["trials"] if row["trial"] == "missed"] == [
+        {"trial": "missed", "label": "none", "read": [{"is": "executed", "instructions": n} for n in (1, 2)]}
+    ]
     others = [row for row in EVERY[0]["trials"] if row["trial"] != "missed"]
     assert [row for row in made["trials"] if row["trial"] != "missed"] == others and made["probes"] == EVERY[0]["probes"]
     assert list(dict.fromkeys(row["trial"] for row in made["trials"])) == list(TRIALS)

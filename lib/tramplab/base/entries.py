@@ -94,8 +94,9 @@ def _mistake(data: Any, kind: Any, strict: bool, place: list[str], error: ValueE
             return _mistake(part, of, strict, [*place, name], e)
     where, (kind, said) = ", ".join(place) or "the file", _plain(data, kind)
     if isinstance(data, dict) and (fields := _fields(kind)):
-        closed = (typing.get_origin(kind) or kind).__struct_config__.forbid_unknown_fields
-        if strange := [key for key in data if key not in fields and (closed or not isinstance(key, str))]:
+        config = (typing.get_origin(kind) or kind).__struct_config__
+        known = {*fields, config.tag_field}
+        if strange := [key for key in data if key not in known and (config.forbid_unknown_fields or not isinstance(key, str))]:
             return f"{where}: {unknown('key', strange[0], fields)}"
         if missing := [name for name, field in fields.items() if field.required and name not in data]:
             return f"{where} has no {' and no '.join(missing)}."
@@ -129,12 +130,19 @@ def _fields(kind: Any) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(kind)} if isinstance(of, type(Entry)) else {}
 
 
+def _tagged(kind: Any, data: dict[Any, Any]) -> bool:
+    """Is a mapping one of this type, by its tag?"""
+    config = getattr(kind, "__struct_config__", None)
+    return config is not None and config.tag is not None and data.get(config.tag_field) == config.tag
+
+
 def _plain(data: object, kind: Any) -> tuple[Any, str]:
     """A type without its constraints, and what these say in words; of a union the part that the data may be meant for."""
     said = ""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         several = [part for part in typing.get_args(kind) if part is not type(None)]
-        kind = several[-1 if isinstance(data, (list, dict)) else 0]
+        meant = [part for part in several if isinstance(data, dict) and _tagged(part, data)]
+        kind = (meant or several)[-1 if isinstance(data, (list, dict)) else 0]
     if typing.get_origin(kind) is Annotated:
         kind, *metas = typing.get_args(kind)
         said = next((m.description for m in metas if isinstance(m, Meta) and m.description), "")

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from ..base.errors import TramplabError
 from ..vmlinux.results.result import machine_of
 from ..vmlinux.run.machine import RealMachine
@@ -57,7 +59,7 @@ def boot(args: argparse.Namespace) -> int:
     with _unwound():
         if trial:
             readings = run.tried(machine, how, trial)
-            print(json.dumps(readings, indent=1) if args.json else show.trial_text(readings), end="")
+            print(json.dumps(msgspec.to_builtins(readings), indent=1) if args.json else show.trial_text(readings), end="")
         else:
             _measure(machine, how, wanted, args)
     return 0

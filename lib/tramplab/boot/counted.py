@@ -194,12 +194,12 @@ def _count(row: Row, state: str, line: Line) -> None:
     sign = 1 if state == "called" else -1
     kinds = {part.hits for part in row.probe.parts}
     if line.word == "hits":
-        found = dict(zip(("programs", "event"), line.numbers, strict=True))
+        found = line.named
     elif found_stat := re.match(r"(entries|overrun): (\d{1,18})", line.rest):
         # of several buffers the lines follow each other; each has both
         found = {"records": int(found_stat[2])}
     elif re.fullmatch(module.COUNTERS, line.rest):
-        found = {"module": line.numbers[0]}
+        found = {"module": line.named["called"]}
     else:
         return
     for kind, number in found.items():

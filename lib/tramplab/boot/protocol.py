@@ -19,7 +19,7 @@ _FORMS = {
     "counted": re.compile(f"({_HEX} {_HEX} {_HEX} {_HEX})( {_HEX} {_HEX} {_HEX} {_HEX})*"),
     "code": re.compile(f"{_HEX}( ([0-9a-f]{{2}})+)?"),  # nothing where the kernel has no JIT
     "bytes": re.compile(f"{_HEX} ([0-9a-f]{{2}})+"),
-    "hits": re.compile(f"{_HEX} {_HEX}"),
+    "hits": re.compile(f"programs {_HEX} event {_HEX}"),
     "refused": re.compile(f"{_HEX} [a-z]+( .*)?"),
     "|": re.compile(".*"),
 }
@@ -38,6 +38,12 @@ class Line:
     def numbers(self) -> list[int]:
         """What follows, as hexadecimal numbers."""
         return [int(word, 16) for word in self.rest.split()]
+
+    @property
+    def named(self) -> dict[str, int]:
+        """What follows, as names, each with a hexadecimal number."""
+        words = self.rest.split()
+        return {name: int(number, 16) for name, number in zip(words[::2], words[1::2], strict=True)}
 
     @property
     def refusal(self) -> tuple[str, str]:

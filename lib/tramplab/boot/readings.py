@@ -3,12 +3,86 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, TypeVar
 
+from msgspec import Meta
+
+from ..base.entries import Entry, Natural, Text
 from ..isa import Isa
 from . import counted, module, plan, protocol
 from .trials import READING, SAY, Trial
+
+PANIC = "Kernel panic"
+Number = Annotated[float, Meta(ge=0)] | Natural
+
+
+class Executed(Entry, frozen=True, tag_field="is", tag="executed"):
+    """instructions: of a system call."""
+
+    instructions: Number
+
+    def __str__(self) -> str:
+        return f"{self.instructions} instructions per call"
+
+
+class Module(Entry, frozen=True, tag_field="is", tag="module"):
+    """What the kernel module counts: calls of its handlers, calls that its fprobes say they missed, and returns with a code segment
+    that is not 0 or of a function that the fprobe is not on."""
+
+    called: Natural
+    missed: Natural
+    odd: Natural
+
+    def __str__(self) -> str:
+        return f"handlers called: {self.called}, missed as nmissed has it: {self.missed}, wrong segment or function: {self.odd}"
+
+
+class Hits(Entry, frozen=True, tag_field="is", tag="hits"):
+    """The number that BPF programs share, and what the last event has counted."""
+
+    programs: Natural
+    event: Natural
+
+    def __str__(self) -> str:
+        return f"programs: {self.programs}, event: {self.event}"
+
+
+class Line(Entry, frozen=True, tag_field="is", tag="line"):
+    """Of a file."""
+
+    text: Text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Refused(Entry, frozen=True, tag_field="is", tag="refused"):
+    """The error with which the kernel refused a step."""
+
+    error: Text
+    step: Text
+
+    def __str__(self) -> str:
+        return f"the kernel says {self.error} to: {self.step}"
+
+
+class Panic(Entry, frozen=True, tag_field="is", tag="panic"):
+    """The kernel's last words."""
+
+    text: Text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Reading = Executed | Module | Hits | Line | Refused | Panic
+Of = TypeVar("Of", bound=Reading)
+
+
+def those(kind: type[Of], read: Sequence[Reading]) -> list[Of]:
+    """The readings of a kind, in order."""
+    return [one for one in read if isinstance(one, kind)]
 
 
 def labels(trial: Trial) -> list[str]:
@@ -16,43 +90,27 @@ def labels(trial: Trial) -> list[str]:
     return [step.removeprefix(SAY) for step in trial.steps if step.startswith(SAY)]
 
 
-#: Kinds of readings: what steps read, and what a refusal and a panic are, which may come anywhere.
-NUMBER_READ, HITS_READ, COUNTERS_READ, LINE_READ, ENDED = "number", "hits", "counters", "line", "ended"
-
-
-def kinds(trial: Trial) -> dict[str, set[str]]:
-    """Label -> the kinds of readings that may come under it."""
-    out: dict[str, set[str]] = {}
+def kinds(trial: Trial) -> dict[str, tuple[type[Reading], ...]]:
+    """Label -> the kinds of readings that may come under it; a refusal and a panic may come anywhere."""
+    out: dict[str, tuple[type[Reading], ...]] = {}
     label = ""
     for step in trial.steps:
         if step.startswith(SAY):
             label = step.removeprefix(SAY)
-            out[label] = {ENDED}
+            out[label] = (Refused, Panic)
         elif step == READING:
-            out[label] |= {COUNTERS_READ, LINE_READ}
+            out[label] += (Module, Line)
         elif of := _KINDS.get(step.split()[0]):
-            out[label].add(of)
+            out[label] += (of,)
     return out
 
 
-_KINDS = {"count": NUMBER_READ, "hits": HITS_READ, "read": LINE_READ, "find": LINE_READ, "stack": LINE_READ}
+_KINDS: dict[str, type[Reading]] = {"count": Executed, "hits": Hits, "read": Line, "find": Line, "stack": Line}
 
 
-def kind(reading: Any) -> set[str]:
-    """The kinds that a reading can be of."""
-    if isinstance(reading, int | float):
-        return {NUMBER_READ}
-    if isinstance(reading, str):
-        return {LINE_READ, ENDED} if "Kernel panic" in reading else {LINE_READ}
-    if all(isinstance(part, str) for part in reading):
-        return {ENDED} if len(reading) == 2 else set()
-    return {{2: HITS_READ, 3: COUNTERS_READ}.get(len(reading), "")}
-
-
-def read(isa: Isa, lines: Iterable[str], trial: Trial) -> Iterator[tuple[str, Any]]:
-    """What is read, each with its label: instructions per call; a file's line; the two numbers of "hits", or the module's three; or
-    (error, step) of a step that was refused. Raises what the lines raise when what came before has been given, and TramplabError
-    where a line is damaged or lacks."""
+def read(isa: Isa, lines: Iterable[str], trial: Trial) -> Iterator[tuple[str, Reading]]:
+    """What is read, each with its label. Raises what the lines raise when what came before has been given, and TramplabError where
+    a line is damaged or lacks."""
     label, left = "", labels(trial)
     for text in lines:
         line = protocol.line(text)
@@ -62,14 +120,15 @@ def read(isa: Isa, lines: Iterable[str], trial: Trial) -> Iterator[tuple[str, An
             label = line.rest
         elif line.word == "counted":
             counted.require_all(text, line)
-            yield label, counted.whole(counted.measured(isa, line, plan.CALLS).instructions)
+            yield label, Executed(counted.whole(counted.measured(isa, line, plan.CALLS).instructions))
         elif line.word == "|" and label and not line.rest.startswith("#"):
-            yield label, line.numbers if re.fullmatch(module.COUNTERS, line.rest) else " ".join(line.rest.split())
+            ours = re.fullmatch(module.COUNTERS, line.rest)
+            yield label, Module(**line.named) if ours else Line(" ".join(line.rest.split()))
         elif line.word == "hits":
-            yield label, line.numbers
+            yield label, Hits(**line.named)
         elif line.word == "refused":
-            yield label, line.refusal
-        elif "Kernel panic" in text:
-            yield label, re.sub(r".*(Kernel panic)", r"\1", text)
+            yield label, Refused(*line.refusal)
+        elif PANIC in text:
+            yield label, Panic(" ".join(re.sub(f".*({PANIC})", r"\1", text).split()))
     if left:
         raise protocol.lacks(f"the reading of {left[0]}")

@@ -6,18 +6,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import TramplabError
 from ..vmlinux.open.unpacking.payload import bootable
 from ..vmlinux.run.machine import RealMachine
-from . import counted, module, plan, qemu, trials
-from . import readings as read_back
+from . import counted, module, plan, qemu, readings, trials
 from .counted import Booted, Row
 from .probes import Probe
+from .readings import Panic, Reading
 from .trials import Trial
-
-PANIC = "Kernel panic"
 
 
 @dataclass(frozen=True)
@@ -47,18 +44,18 @@ def measured(machine: RealMachine, how: How, probes: Sequence[Probe]) -> Iterato
         raise TramplabError(f"{how.image} refuses {step.removeprefix('module ')} ({error}), so not all of this is measured.{words}")
 
 
-def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Any]]:
+def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Reading]]:
     """What a trial reads, each with its label; a panic is the last. Raises TramplabError for a boot that ends otherwise."""
-    readings: list[tuple[str, Any]] = []
+    read: list[tuple[str, Reading]] = []
     text = trials.steps(machine, trial, tuple(how.modules or ()))
     with closing(_lines(machine, how, text, module.made(machine.opened))) as lines:
         try:
-            for reading in read_back.read(machine.isa, lines, trial):
-                readings.append(reading)
+            for reading in readings.read(machine.isa, lines, trial):
+                read.append(reading)
         except TramplabError:
-            if not (readings and str(readings[-1][1]).startswith(PANIC)):
+            if not (read and isinstance(read[-1][1], Panic)):
                 raise
-    return readings
+    return read
 
 
 def _lines(machine: RealMachine, how: How, text: str, module_: bytes) -> Generator[str]:

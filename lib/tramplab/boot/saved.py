@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, field
 
 from ..base import documents
-from ..base.entries import Entry, IsaName, Natural, Release, Sha256, Text, checked
+from ..base.entries import Entry, IsaName, Natural, Release, Sha256, checked
 from ..base.errors import TramplabError
 from ..base.paths import data_file, temporary
 from ..vmlinux.debian.fetch import content
@@ -21,12 +22,10 @@ from ..vmlinux.debian.list import Package, plain
 from ..vmlinux.results.result import added, machine_of
 from ..vmlinux.run import measure
 from ..vmlinux.run.machine import RealMachine
-from . import plan, qemu, run, show
-from . import readings as read_back
+from . import plan, qemu, readings, run, show
 from .probes import PROBES, Probe
+from .readings import Number, Of, Reading
 from .trials import TRIALS, Trial
-
-Number = Annotated[float, Meta(ge=0)] | Natural
 
 
 class _Kernel(Entry, frozen=True):
@@ -64,7 +63,7 @@ class _Probe(Entry, frozen=True):
 class _Trial(Entry, frozen=True):
     trial: str
     label: str
-    read: Annotated[list[Number | Text | list[Natural | Text]], Meta(min_length=1)]
+    read: Annotated[tuple[Reading, ...], Meta(min_length=1)]
 
 
 class _File(Entry, frozen=True):
@@ -105,14 +104,14 @@ def read(package: Package) -> dict[str, Any]:
 
 def _readings_checked(name: str, found: list[dict[str, Any]], of: Iterable[str]) -> None:
     """Raises TramplabError where trials of these names have other labels than they read, or readings of another kind."""
-    kinds = {(trial, label): kind for trial in of for label, kind in read_back.kinds(TRIALS[trial]).items()}
+    kinds = {(trial, label): kind for trial in of for label, kind in readings.kinds(TRIALS[trial]).items()}
     if [(row["trial"], row["label"]) for row in found] != list(kinds):
         raise TramplabError(f"{name} has other readings of trials than there are: run `make booted`.")
     for row in found:
-        for reading in row["read"]:
-            if not kinds[row["trial"], row["label"]] & read_back.kind(reading):
+        for reading in _converted(row):
+            if not isinstance(reading, kinds[row["trial"], row["label"]]):
                 raise TramplabError(
-                    f"{name}: {row['trial']} reads nothing like {reading!r} under {row['label']}: run `make booted`."
+                    f"{name}: {row['trial']} reads nothing like {str(reading)!r} under {row['label']}: run `make booted`."
                 )
 
 
@@ -166,9 +165,18 @@ def row(found: dict[str, Any], probe: str) -> dict[str, Any]:
     return next(r for r in found["probes"] if r["probe"] == probe)
 
 
-def readings(found: dict[str, Any], trial: str, label: str) -> list[Any]:
+def tried(found: dict[str, Any], trial: str, label: str) -> tuple[Reading, ...]:
     """What a trial read under a label."""
-    return next((t["read"] for t in found["trials"] if (t["trial"], t["label"]) == (trial, label)), [])
+    return next((_converted(t) for t in found["trials"] if (t["trial"], t["label"]) == (trial, label)), ())
+
+
+def first(kind: type[Of], found: dict[str, Any], trial: str, label: str) -> Of:
+    """The first reading of a kind that a trial has under a label."""
+    return readings.those(kind, tried(found, trial, label))[0]
+
+
+def _converted(row: dict[str, Any]) -> tuple[Reading, ...]:
+    return msgspec.convert(row["read"], tuple[Reading, ...])
 
 
 def make(package: Package) -> dict[str, Any]:
@@ -222,14 +230,14 @@ def _both(name: str, rows: list[dict[str, Any]], others: list[dict[str, Any]]) -
     return out
 
 
-def _labelled(trial: str, said: list[tuple[str, Any]]) -> list[dict[str, Any]]:
+def _labelled(trial: str, said: list[tuple[str, Reading]]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for label, what in said:
         if not out or out[-1]["label"] != label:
             out.append({"trial": trial, "label": label, "read": []})
         out[-1]["read"].append(what)
     for row in out:  # behind a step that is refused nothing else is what it says
-        row["read"] = [what for what in row["read"] if isinstance(what, tuple)][:1] or row["read"]
+        row["read"] = msgspec.to_builtins(readings.those(readings.Refused, row["read"])[:1] or row["read"])
     return out
 
 

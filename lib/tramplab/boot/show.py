@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 from ..base.width import WIDTH
 from .counted import Booted, Row, expected, whole
 from .plan import BLOCKS, CALLS
+from .readings import Reading
 
 _NAME = 26
 _COLUMNS = ("probe", "added", "handlers", "alike", "left", "refused", "step", "absent")
-_MODULE, _HITS = ("handlers called", "missed as nmissed has it", "wrong segment or function"), ("programs", "event")
 
 
 def text(booted: Booted) -> str:
@@ -102,23 +103,12 @@ def as_csv(booted: Booted) -> str:
     return out.getvalue()
 
 
-def trial_text(readings: list[tuple[str, Any]]) -> str:
+def trial_text(readings: Iterable[tuple[str, Reading]]) -> str:
     """What a trial read: a label, and below it what came there."""
     lines, last = [], ""
     for label, what in readings:
         if label != last:
             lines.append(f"{label}:")
             last = label
-        lines += textwrap.wrap(_said(what), WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        lines += textwrap.wrap(str(what), WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
-
-
-def _said(what: Any) -> str:
-    if isinstance(what, int | float):
-        return f"{_number(what)} instructions per call"
-    if isinstance(what, tuple):
-        return f"the kernel says {what[0]} to: {what[1]}"
-    if isinstance(what, list):
-        names = _MODULE if len(what) == len(_MODULE) else _HITS
-        return ", ".join(f"{name}: {n}" for name, n in zip(names, what, strict=True))
-    return " ".join(str(what).split())

@@ -395,8 +395,9 @@ static void put_hits(void)
 	with_count(MAP_LOOKUP, &programs);
 	if (event >= 0)
 		call(SYS_READ, event, (long)counted, sizeof(counted), 0, 0);
-	put_word("hits");
+	put_word("hits programs");
 	put_number(programs);
+	put_word(" event");
 	put_number(counted[0]);
 	end_line();
 }

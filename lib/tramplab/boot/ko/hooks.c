@@ -419,7 +419,7 @@ static int command(const char *text, const struct kernel_param *param)
 
 static int told(char *to, const struct kernel_param *param)
 {
-	int used = sprintf(to, "%lx %lx %lx\n", called, missed(), odd);
+	int used = sprintf(to, "called %lx missed %lx odd %lx\n", called, missed(), odd);
 
 	for (unsigned int i = 0; i < stacked; i++)
 		used += sprintf(to + used, "%pS\n", (void *)stack[i]);

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...boot import saved
 from ...boot.plan import READ
-from ...boot.run import PANIC
+from ...boot.readings import Executed, Hits, Line, Module, Of, Panic, Reading, Refused, those
 from ...boot.trials import DEEP, SIZES
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map
@@ -39,6 +39,8 @@ NAMES = {
 _BODY = "sys_getpid"  # the end of the name of the function that calls what is probed
 #: Two fprobes, each with a handler at entry and return.
 _HANDLERS = 4
+#: What a trial read under a label.
+Tried = Sequence[Reading]
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,13 @@ class _Read:
 _Judge = Callable[[dict[str, Any]], _Read]
 
 
-def _refused(reading: list[Any]) -> str:
+def _refused(read: Tried) -> str:
     """The error with which a kernel refused a step, "" for none."""
-    return reading[0][0] if reading and isinstance(reading[0], list) and reading[0] and isinstance(reading[0][0], str) else ""
+    return next((one.error for one in those(Refused, read)), "")
+
+
+def _first(kind: type[Of], read: Tried) -> Of:
+    return those(kind, read)[0]
 
 
 def _of(seen: bool, words: str) -> _Read:
@@ -68,7 +74,7 @@ def _tried(trial: str, labels: Sequence[str], judge: Callable[..., _Read], isa: 
     def verdict(found: dict[str, Any]) -> _Read:
         if isa and found["kernel"]["isa"] != isa:
             return _Read(ABSENT, "no code segment")
-        readings = [saved.readings(found, trial, label) for label in labels]
+        readings = [saved.tried(found, trial, label) for label in labels]
         if error := _refused(readings[0]):
             return _Read(ABSENT, error)
         return judge(*readings)
@@ -76,71 +82,78 @@ def _tried(trial: str, labels: Sequence[str], judge: Callable[..., _Read], isa: 
     return verdict
 
 
-def _guard(guarded: list[Any], after: list[Any], none: list[Any]) -> _Read:
-    return _of(after[0] < guarded[0], f"{guarded[0] - none[0]}, then {after[0] - none[0]}")
+def _guard(*readings: Tried) -> _Read:
+    guarded, after, none = (_first(Executed, read).instructions for read in readings)
+    return _of(after < guarded, f"{guarded - none}, then {after - none}")
 
 
-def _overflow(reading: list[Any]) -> _Read:
-    last = reading[0]
-    panic = isinstance(last, str) and last.startswith(PANIC)
-    return _of(panic, last.rpartition(": ")[2] if panic else f"{last[0]} calls")
+def _overflow(read: Tried) -> _Read:
+    panics = those(Panic, read)
+    return _of(bool(panics), panics[0].text.rpartition(": ")[2] if panics else f"{_first(Module, read).called} calls")
 
 
-def _user(reading: list[Any]) -> _Read:
-    return _of(reading[1][1] > 0, f"{reading[1][1]} of {READ}")
+def _user_calls(read: Tried) -> int:
+    """Of READ calls, those that an event counts as the user's, which is what its second half reads."""
+    return those(Hits, read)[-1].event
 
 
-def _history(before: list[Any], after: list[Any]) -> _Read:
-    (_, first), (_, then) = before[1], after[2]
+def _user(read: Tried) -> _Read:
+    calls = _user_calls(read)
+    return _of(calls > 0, f"{calls} of {READ}")
+
+
+def _history(before: Tried, after: Tried) -> _Read:
+    first, then = _user_calls(before), _user_calls(after)
     return _of(first != then, f"{first}, then {then} of {READ}")
 
 
-def _stack(reading: list[Any]) -> _Read:
-    return _of(reading[0][0] == 0, f"{reading[0][0]} bytes")
+def _stack(read: Tried) -> _Read:
+    size = _first(Hits, read).programs
+    return _of(size == 0, f"{size} bytes")
 
 
-def _inside(reading: list[Any]) -> _Read:
-    _, missed, _ = reading[0]
+def _inside(read: Tried) -> _Read:
+    """The handler calls the function whenever it runs, so there is one call more than there are runs."""
+    missed = _first(Module, read).missed
     return _of(missed == 0, f"1 lost, nmissed {missed}")
 
 
-def lost(reading: list[int]) -> tuple[int, int]:
+def lost(read: Module) -> tuple[int, int]:
     """Of two fprobes on DEEP calls in each other: calls that were lost, counted for each fprobe, and what they say of them."""
-    called, missed, _ = reading
-    return (_HANDLERS * DEEP - called) // 2, missed
+    return (_HANDLERS * DEEP - read.called) // 2, read.missed
 
 
-def _nested(*readings: list[Any]) -> _Read:
-    all_lost = [lost(reading[0]) for reading in readings]
+def _nested(*readings: Tried) -> _Read:
+    all_lost = [lost(_first(Module, read)) for read in readings]
     silent = [(gone, said) for gone, said in all_lost if said < gone]
     gone, said = max(silent, key=lambda pair: pair[0] - pair[1]) if silent else max(all_lost)
     return _of(bool(silent), f"{gone} lost, nmissed {said}")
 
 
-def _list(_: list[Any], other: list[Any]) -> _Read:
-    handlers = other[0][2]
+def _list(_: Tried, other: Tried) -> _Read:
+    handlers = _first(Module, other).odd
     return _of(handlers > 0, f"{handlers} of another's")
 
 
-def _segment(zeros: list[Any], ones: list[Any]) -> _Read:
-    old, new = zeros[0][2], ones[0][2]
+def _segment(zeros: Tried, ones: Tried) -> _Read:
+    old, new = (_first(Module, read).odd for read in (zeros, ones))
     return _of(old != new, f"{old}, then {new} of {READ}")
 
 
-def _cut(zeros: list[Any], ones: list[Any]) -> _Read:
+def _cut(zeros: Tried, ones: Tried) -> _Read:
     return _of(len(zeros) != len(ones), f"{len(zeros)} lines, then {len(ones)}")
 
 
-def _hidden(lines: list[Any]) -> _Read:
+def _hidden(read: Tried) -> _Read:
     """Whether a stack trace has the return trampoline where a caller is."""
-    if not lines:
+    if not (lines := those(Line, read)):
         return _Read(ABSENT, "not read")
-    hidden = any("return_to_handler" in str(line) or "ftrace_stub_graph" in str(line) for line in lines)
+    hidden = any("return_to_handler" in line.text or "ftrace_stub_graph" in line.text for line in lines)
     return _of(hidden, "the trampoline" if hidden else "the caller")
 
 
-def _window(lines: list[Any]) -> _Read:
-    names = [str(line).partition("+")[0] for line in lines[1:]]
+def _window(read: Tried) -> _Read:
+    names = [line.text.partition("+")[0] for line in those(Line, read)]
     if "ftrace_return_to_handler" not in names:
         return _Read(ABSENT, "no trace")
     after = names[names.index("ftrace_return_to_handler") + 1 :]
@@ -237,16 +250,16 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[name], out[f"{name}-read"] = row.verdict, row.read
     for found in saved.every():
         kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
-        none = saved.readings(found, "guard-lost", "none")[0]
+        none = saved.first(Executed, found, "guard-lost", "none").instructions
         out |= _segments(kernel, found)
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
-            out[f"{kernel}-{label}-added"] = saved.readings(found, "guard-lost", label)[0] - none
-        none = saved.readings(found, "second-leaves", "none")[0]
+            out[f"{kernel}-{label}-added"] = saved.first(Executed, found, "guard-lost", label).instructions - none
+        none = saved.first(Executed, found, "second-leaves", "none").instructions
         for label in ("rcu", "rcu-left", "tracer-left", "graph", "graph-both", "graph-left"):
-            of = saved.readings(found, "second-leaves", label)
-            out[f"{kernel}-{label}-adds"] = _refused(of) or round(of[0] - none)
-        after = saved.readings(found, "user-mode", "fprobe-event-after")
-        out[f"{kernel}-user-mode-after"] = _refused(after) or after[2][1]
+            read = saved.tried(found, "second-leaves", label)
+            out[f"{kernel}-{label}-adds"] = _refused(read) or round(_first(Executed, read).instructions - none)
+        after = saved.tried(found, "user-mode", "fprobe-event-after")
+        out[f"{kernel}-user-mode-after"] = _refused(after) or _user_calls(after)
     for found in saved.segment_fix():
         out |= _segments("fixed" if found["fixed"] else "as-is", found)
     out |= {"size-least": min(SIZES), "size-most": max(SIZES), "deep": DEEP}
@@ -256,10 +269,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def _segments(kernel: str, found: dict[str, Any]) -> dict[str, object]:
     """Returns whose code segment is not 0, and lines of a stack trace, by what the stack held."""
-    stacks = {label: saved.readings(found, "old-segment", label) for label in ("stack-00", "stack-ff")}
+    stacks = {label: saved.tried(found, "old-segment", label) for label in ("stack-00", "stack-ff")}
     traces = ("trace-00", "trace-ff", "trace-untouched")
-    out: dict[str, object] = {f"{kernel}-{label}": _refused(of) or of[0][2] for label, of in stacks.items()}
-    return out | {f"{kernel}-{label}": len(saved.readings(found, "old-segment", label)) for label in traces}
+    out: dict[str, object] = {f"{kernel}-{label}": _refused(read) or _first(Module, read).odd for label, read in stacks.items()}
+    return out | {f"{kernel}-{label}": len(saved.tried(found, "old-segment", label)) for label in traces}
 
 
 _CHART = heat_map("verdict", "finding", "release", meanings=MEANINGS, letters=SIGNS, signs=True, link="section")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ...boot import saved
+from ...boot.readings import Executed, Module, Reading
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name
 from ..memo import once
@@ -28,16 +29,17 @@ def rows() -> pd.DataFrame:
     ended)."""
     records = []
     for kernel in saved.guard_fix():
-        none = saved.readings(kernel, "guard-lost", "none")[0]
+        none = saved.first(Executed, kernel, "guard-lost", "none").instructions
         for label, step in STEPS.items():
-            first = saved.readings(kernel, "guard-lost", label)[0]
-            read = str(first - none) if isinstance(first, int) else _ended(first)
+            read = _said(saved.tried(kernel, "guard-lost", label)[0], none)
             records.append({"isa": kernel["isa"], "fixed": kernel["fixed"], "step": step, "label": label, "read": read})
     return pd.DataFrame(records)
 
 
-def _ended(read: object) -> str:
-    return f"{read[0]} calls" if isinstance(read, list) else "overflow"
+def _said(read: Reading, none: float) -> str:
+    if isinstance(read, Executed):
+        return str(read.instructions - none)
+    return f"{read.called} calls" if isinstance(read, Module) else "overflow"
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ...boot import saved
+from ...boot.readings import Module, those
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -63,9 +64,8 @@ def rows() -> pd.DataFrame:
     booted = [(one["source"].split()[1], one["isa"], one) for one in saved.list_not_ended()]
     booted += [(one["kernel"]["version"], one["kernel"]["isa"], one) for one in saved.every()]
     for version, isa, one in booted:
-        read = saved.readings(one, _TRIAL, "other-called")[0]
-        if isinstance(read[0], int):
-            records.append({"kernel": f"Debian {version.partition('-')[0]}", "isa": isa, "foreign": read[2]})
+        for read in those(Module, saved.tried(one, _TRIAL, "other-called")):
+            records.append({"kernel": f"Debian {version.partition('-')[0]}", "isa": isa, "foreign": read.odd})
     return pd.DataFrame(records)
 
 
