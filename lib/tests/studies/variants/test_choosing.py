@@ -6,9 +6,8 @@ from support.models.accounting_model import Facts
 from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.variants.one_callback import dead_registers, dropped_saves
-from tramplab.studies.variants.switching import choosing, observer, observing
+from tramplab.studies.variants.switching import choosing, observer, observing, switching
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +55,13 @@ def test_the_table_of_x86(chosen):
 
 def test_a_third_variable_is_seen(chosen):
     """A direct call is one, which the claim names, and its reach where that may be either. Rows in which another one decides, or
-    none does, give other verdicts."""
-    verdict = choosing.three_variables(chosen)
+    none does, are refuted."""
     assert choosing.deciding(chosen) == [("direct",)]
-    assert str(verdict) == "true then: not with direct calls near and far (arm64 since v6.4)"
-    without = chosen[chosen["direct"] == "none"]
-    assert choosing.three_variables(without).kind == HOLDS
+    assert not problem("s1", chosen)
     for name in ("static", "guarded", "filter", "elsewhere"):
-        other = without.assign(trampoline=without["trampoline"] + without[name])
-        assert choosing.three_variables(other).kind == FAILS
-    x86 = chosen.assign(trampoline=chosen["trampoline"].where(chosen["isa"] != "x86_64", chosen["trampoline"] + chosen["static"]))
-    assert choosing.three_variables(x86).kind == DEPENDS
-    assert choosing.three_variables(chosen.assign(trampoline=chosen["step"].astype(str))).kind == FAILS
+        x86 = chosen["trampoline"].where(chosen["isa"] != "x86_64", chosen["trampoline"] + chosen[name])
+        assert problem("s1", chosen.assign(trampoline=x86))
+    assert problem("s1", chosen.assign(trampoline=chosen["step"].astype(str)))
 
 
 def test_direct_calls_are_as_far_as_kernels_have_them(chosen):
@@ -125,23 +119,15 @@ def test_only_x86_shows_a_plain_callback_who_else_is_there(observed):
     assert len(alone) > 20 and set(alone["differs"]) == {""}
 
 
-def test_what_a_callback_would_notice_changes_the_verdict(observed):
-    verdict = observing.invisible(observed)
-    assert verdict.kind == HOLDS and verdict.numbers["calls missed or doubled"] == 0
-    assert observing.invisible(observed.assign(seen=2)).kind == FAILS
-    assert observing.invisible(observed.assign(right=False)).kind == FAILS
-    missed = observed.copy()
-    missed.loc[missed["release"] == "v6.4", "seen"] = 0
-    assert observing.invisible(missed).on == "the release"
-
-
-def test_what_was_not_promised_is_no_difference(observed):
-    """Of what was promised nothing differs. Were the rest promised, the verdict would rest on the ISA."""
-    assert set(observed["promised"]) == {""} and "was the same after all" in observing.invisible(observed).because
-    broken = observing.invisible(observed.assign(promised=observed["differs"]))
-    assert (broken.kind, broken.on) == (DEPENDS, "the ISA")
-    shown = (observed["differs"] != "").sum()
-    assert broken.numbers["switches seen in what was promised"] == shown and f"not the same after {shown}" in broken.because
+def test_what_a_callback_would_notice_refutes_s3(observed, monkeypatch):
+    """Of what was promised nothing differs; were the rest promised, something would."""
+    assert set(observed["promised"]) == {""}
+    missed = observed.assign(seen=observed["seen"].where(observed["release"] != "v6.4", 0))
+    others = (observed.assign(right=False), observed.assign(promised=observed["differs"]), missed)
+    assert not problem("s3", switching.rows())
+    for changed in others:
+        monkeypatch.setattr(observing, "rows", lambda changed=changed: changed)
+        assert problem("s3", switching.rows())
 
 
 def test_the_observer_sees_the_call():

@@ -2,11 +2,11 @@
 
 import pytest
 
+from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.ftrace.records import BITS, MODIFY_CALL, Record
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.variants.switching import fitting, observer, record_flags
+from tramplab.studies.variants.switching import fitting, observer, record_flags, record_life
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +48,13 @@ def test_the_kernel_cannot_serve_all_registers_where_it_has_no_such_trampoline(f
 @pytest.mark.parametrize(
     ("column", "value"), [("seen", 2), ("right", False), ("promised", "arg0"), ("total", 10_000)]
 )
-def test_another_run_gives_another_verdict_on_s7(fitted, column, value):
-    assert fitting.smallest_serves_all(fitted).kind == HOLDS
-    assert fitting.smallest_serves_all(fitted.assign(**{column: value})).kind == FAILS
-    some = fitted[column].where(fitted["isa"] != "arm64", value)
-    verdict = fitting.smallest_serves_all(fitted.assign(**{column: some}))
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+def test_another_run_refutes_s7(fitted, column, value):
+    assert not problem("s7", fitted) and problem("s7", fitted.assign(**{column: value}))
+    assert problem("s7", fitted.assign(**{column: fitted[column].where(fitted["isa"] != "arm64", value)}))
 
 
 def test_no_gain_with_few_arguments_is_no_gain(fitted):
-    even = fitted.assign(total=fitted["total"].where(fitted["usual"].isna(), fitted["usual"]))
-    assert fitting.smallest_serves_all(even).kind == FAILS
+    assert problem("s7", fitted.assign(total=fitted["total"].where(fitted["usual"].isna(), fitted["usual"])))
 
 
 def test_numbers_of_fitting_are_differences(fitted):
@@ -97,12 +93,13 @@ def test_a_site_is_written_again_with_the_same_bytes_only_for_call_ops(flags):
     assert len(alone) and (alone["same"] == alone["rewritten"]).all()
 
 
-def test_another_run_gives_another_verdict_on_s8(flags):
-    judge = record_flags.twins_say_what_is_rewritten
-    assert judge(flags).kind == HOLDS
-    assert judge(flags.assign(rewritten=0)).kind == FAILS and judge(flags.assign(rewritten=flags["cases"])).kind == FAILS
-    some = flags.assign(rewritten=flags["rewritten"] + ((flags["isa"] == "x86_64") & (flags["twins"] == "")))
-    assert (judge(some).kind, judge(some).on) == (DEPENDS, "the ISA")
+def test_another_run_refutes_s8(flags, monkeypatch):
+    life = record_life.rows()
+    assert not problem("s8", life)
+    strange = (flags["isa"] == "x86_64") & (flags["twins"] == "")
+    for rewritten in (0, flags["cases"], flags["rewritten"] + strange):
+        monkeypatch.setattr(record_flags, "rows", lambda rewritten=rewritten: flags.assign(rewritten=rewritten))
+        assert problem("s8", life)
 
 
 def test_a_slow_path_that_rewrites_too_much_is_seen(monkeypatch):

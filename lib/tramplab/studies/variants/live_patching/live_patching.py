@@ -183,7 +183,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for r in called.itertuples():
         values |= {f"{r.isa}-stacked-total": r.stacked, f"{r.isa}-stacked-right": r.stacked_right}
     rest = frame[frame["save"] != "ip+sp, call"]
-    values |= {"missed-total": _alternatives(rest["own"]), "missed-outer": _alternatives(rest["outer"])}
+    values |= {"missed-total": _alternatives(rest["own"]), "missed-outer": int(rest["outer"].max())}
     values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
     values["callers-total"] = _alternatives(called["callers"])
     return values

@@ -7,14 +7,9 @@ import itertools
 import pandas as pd
 
 from ....ftrace import releases
-from ....publish.claims.verdict import Verdict, judges
-from ....publish.phrases import listed
 from ...memo import once
 from ...shared.every_release import every_release
-from ...shared.expired import expired
-from . import switching
 from .attached import Hooked
-from .plays import newest_plays
 
 #: What is attached: letters of attached.REQUESTS, at most so many at once.
 LETTERS, DEPTH = "agrd", 3
@@ -59,55 +54,15 @@ def _undo(subject: Hooked, ops: tuple[str, ...]) -> dict[str, object]:
     return {**row, "idle": (subject.held, subject.other_text) == booted}
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """Numbers for the prose: removals, and those after which the ops pointer is not what it was."""
-    return {"removals": len(frame), "removals-inexact": int((~frame["literal"]).sum())}
-
-
-@judges("s4")
-def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | None = None) -> Verdict:
-    """Everything that decides where a call goes is as before, in every sequence.
-
-    frame: rows of this module. calls: rows of `switching`, for what a difference means to a call.
-    """
-    frame = rows() if frame is None else frame
-    calls = switching.rows() if calls is None else calls
-    exact = frame[["site", "literal", "text", "idle"]].all(axis="columns")
-    cases = frame.assign(truth=exact).groupby(["isa", "release"], as_index=False, sort=False)["truth"].all()
-    since = {isa: str(releases.intervals(isa, POINTER)[0].since) for isa in _with_pointer(frame)}
-    kind, on = expired(cases, since, "CALL_OPS")
-    numbers: dict[str, int | float | str] = {"removals": len(frame)}
-    numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
-    moved = []
-    for sequence, (own, said) in _GUARDED.items():
-        (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
-        for p in newest_plays(calls, sequence):
-            was, now = p.first[letter], p.last[letter]
-            if was.calls != now.calls:
-                moved.append(said)
-                numbers[f"{p}, {own}, instructions"] = f"{was.total} to {now.total}"
-    inexact = [f"{len(frame) - frame[c].sum()} do not {what}" for c, what in _WHAT.items() if not frame[c].all()]
-    because = f"Of {len(frame)} removals {listed(inexact) or 'all restore everything'}."
-    if inexact:
-        because = f"{because[:-1]}; all else is as before, to the byte."
-    if moved:
-        because += f" So {', and '.join(dict.fromkeys(moved))}."
-    return Verdict(kind, because, numbers, on)
-
-
-def _with_pointer(frame: pd.DataFrame) -> list[str]:
-    """The ISAs that have the ops pointer in some release shown."""
-    return list(dict.fromkeys(frame["isa"][frame["call_ops"]]))
-
-
-_WHAT = {
-    "site": "restore the patch site",
-    "literal": "restore the ops pointer beside it",
-    "text": "restore all other code",
-    "idle": "lead back to the booted code",
-}
-#: Sequences of `switching` in which two ops differ in the recursion guard -> whose call is looked at, and what happens to it.
-_GUARDED = {
-    "guarded leaves": ("a plain ops' call", "a plain ops stays on the list function when a guarded one has come and gone"),
-    "guarded stays": ("a guarded ops' call", "a guarded one loses its guard when a plain one has"),
-}
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """Numbers for the prose: removals; those after which the ops pointer is not what it was, "removals-inexact", or anything else,
+    "removals-otherwise"; kernels with such a pointer, and those of them where a removal is inexact; and since when an ISA has
+    it."""
+    inexact = frame[~frame["literal"]]
+    kernels = frame.groupby(["isa", "release"], sort=False).agg(pointer=("call_ops", "any"), exact=("literal", "all"))
+    values = {"removals": len(frame), "removals-inexact": len(inexact)}
+    values |= {"removals-otherwise": int((~frame[["site", "text", "idle"]].all(axis="columns")).sum())}
+    values |= {"pointer-kernels": int(kernels["pointer"].sum()), "inexact-kernels": int((~kernels["exact"]).sum())}
+    values |= {"inexact-with-pointer": int((kernels["pointer"] & ~kernels["exact"]).sum())}
+    since = {isa: str(releases.intervals(isa, POINTER)[0].since) for isa in frame["isa"][frame["call_ops"]].unique()}
+    return {**values, **{f"{isa}-pointer-since": release for isa, release in since.items()}}

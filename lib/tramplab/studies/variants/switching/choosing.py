@@ -14,8 +14,6 @@ from ....ftrace.addresses import BPF
 from ....ftrace.ops import Registered, Request
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.claims import THEN
-from ....publish.claims.verdict import Verdict, judges
 from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
 from ....publish.phrases import isa_name
@@ -24,7 +22,6 @@ from ....trampolines.plain import Ops
 from ... import faults
 from ...memo import once
 from ...shared.every_release import every_release
-from ...shared.expired import expired
 
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
@@ -185,31 +182,6 @@ def reach_decides(isa: str) -> str:
     """The first release in which a direct call of an ISA may be near or far; "" if there is none."""
     there = (r for r in releases.known() if releases.features(ISAS[isa], r, {})["direct"])
     return next((r for r in there if releases.reach(isa, r, BPF).value == EITHER), "")
-
-
-@judges("s1")
-def three_variables(frame: pd.DataFrame | None = None) -> Verdict:
-    """States that are alike in the two variables, and in whether the function has a direct caller, have one trampoline."""
-    frame = rows() if frame is None else frame
-    real, one = possible(frame), combinations(frame)
-    cases = one.groupby(["isa", "release"], sort=False).all().rename("truth").reset_index()
-    ended = {isa: release for isa in dict.fromkeys(cases["isa"]) if (release := reach_decides(isa))}
-    kind, on = expired(cases, ended, "direct calls near and far")
-    without = one[~one.index.get_level_values("called")]
-    because = (
-        f"Callbacks, all registers and a direct caller pick one trampoline in {int(one.sum())} of {len(one)} combinations on all "
-        f"ISAs and releases; without direct calls the first two do, in {int(without.sum())} of {len(without)}."
-    )
-    if kind == THEN:
-        because += " A direct call on arm64 goes straight to its target or through ftrace_caller, by reach."
-    found = {
-        "states": len(real),
-        "combinations": len(one),
-        "with one trampoline": int(one.sum()),
-        "combinations without direct calls": len(without),
-        "with one trampoline, without direct calls": int(without.sum()),
-    }
-    return Verdict(kind, because, found, on)
 
 
 # -- what is shown

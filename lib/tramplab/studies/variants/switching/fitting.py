@@ -12,7 +12,6 @@ from ....ftrace.ops import Registered
 from ....ftrace.steps import Write
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ....publish.figures.figure import Figure
 from ....publish.phrases import marked
 from ....trampolines.fitting import FittingSlowPath
@@ -183,10 +182,21 @@ def more_writes(frame: pd.DataFrame) -> tuple[int, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
-    at which only the fitted trampoline has the site written, and those after which an observer reads something else."""
-    fewer = {f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()}
+    """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, and of all
+    ISAs "live-least" and "live-most"; the steps at which only the fitted trampoline has the site written, and those after which an
+    observer reads something else; "served", those at which every callback ran once, saw what it was promised and the result was
+    right; "dearer", those at which a call costs more than through the kernel's own choice, or no less where few arguments are
+    needed."""
+    fewer: dict[str, object] = {
+        f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()
+    }
     writes, steps = more_writes(frame)
+    usual = (frame["usual"] - frame["total"]).dropna().astype(int)
+    live = frame["saves"].loc[usual.index] == "live"
+    newest_live = usual[live & (frame["release"].loc[usual.index] == releases.LATEST)]
+    served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
+    fewer |= {"live-least": int(newest_live.min()), "live-most": int(newest_live.max()), "served": int(served.sum())}
+    fewer |= {"dearer": int(((usual < 0) | (live & (usual == 0))).sum())}
     return {**fewer, "more-writes": writes, "steps": steps, "all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
 
 
@@ -202,35 +212,3 @@ FIGURES = (
         hypothetical=True,
     ),
 )
-
-
-@judges("s7")
-def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
-    """At every step all callbacks run and see what they were promised, no call costs more than through the kernel's own choice,
-    and those where few arguments are needed are cheaper."""
-    frame = rows() if frame is None else frame
-    served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
-    fewer = (frame["usual"] - frame["total"]).astype("Float64")
-    cheaper = fewer.isna() | (fewer > 0) | ((fewer == 0) & (frame["saves"] != "live"))
-    kind, on = across(frame.assign(truth=served & cheaper.astype(bool)), BY_RELEASE)
-    last = frame["release"] == releases.LATEST
-    live = [int(n) for n in fewer[last & (frame["saves"] == "live")].dropna()]
-    rest = [int(n) for n in fewer[last & (frame["saves"] != "live")].dropna()]
-    writes, steps = more_writes(frame)
-    seen = int((frame["differs"] != "").sum())
-    because = (
-        f"At {int(served.sum())} of {len(frame)} steps every callback ran once, the observer saw what it was promised, and the "
-        f"result was right. Where all need few arguments a call takes {min(live)} to {max(live)} instructions fewer in "
-        f"{releases.LATEST}, elsewhere {min(rest)} to {max(rest)}. At {writes} of {steps} steps the site is rewritten where the "
-        f"kernel leaves it alone; at {seen} the observer could have read something else that it was not promised. Hypothetical: "
-        "no kernel has such trampolines."
-    )
-    values: dict[str, int | float | str] = {
-        "steps": len(frame),
-        "steps with all served": int(served.sum()),
-        "steps at which more can be read": seen,
-        "instructions fewer with few arguments": f"{min(live)} to {max(live)}",
-        "instructions fewer elsewhere": f"{min(rest)} to {max(rest)}",
-        "steps with rewriting of its own": writes,
-    }
-    return Verdict(kind, because, values, on)

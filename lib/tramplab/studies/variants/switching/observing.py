@@ -13,8 +13,6 @@ from ....ftrace import releases
 from ....ftrace.ops import Registered
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
-from ....publish.phrases import isa_name
 from ....trampolines.plain import Ops
 from ...memo import once
 from . import observer
@@ -82,55 +80,13 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """Numbers for the prose: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
-    all that can be seen and of what was promised."""
+    """Numbers for the prose: switches, calls missed or seen twice, and those with a wrong result; switches after which something
+    was seen otherwise, of all that can be seen and of what was promised, and what that is."""
     return {
         "switches": len(frame),
         "not-once": int((frame["seen"] != 1).sum()),
         "differing": int((frame["differs"] != "").sum()),
         "promised-differing": int((frame["promised"] != "").sum()),
+        "wrong": int((~frame["right"]).sum()),
         "what": ", ".join(sorted({f for d in frame["differs"] for f in d.split()})) or "nothing",
     }
-
-
-
-@judges("s3")
-def invisible(frame: pd.DataFrame | None = None) -> Verdict:
-    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right. What a plain
-    ops gets of all registers while another one wants them is the exception that the claim names."""
-    frame = rows() if frame is None else frame
-    called = (frame["seen"] == 1) & frame["right"]
-    kind, on = across(frame.assign(truth=called & (frame["promised"] == "")), BY_RELEASE)
-    n = numbers(frame)
-    because = [
-        f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "
-        "see it twice."
-    ]
-    if not n["differing"]:
-        because.append("It saw the same after all of them.")
-    elif not n["promised-differing"]:
-        because.append(
-            f"What it was promised was the same after all of them. Of everything that it can read, something else was there after "
-            f"{_where(frame, n)}."
-        )
-    else:
-        because.append(
-            f"What it was promised was not the same after {n['promised-differing']}; of everything that it can read, something "
-            f"else was there after {_where(frame, n)}."
-        )
-    found = {"switches": n["switches"], "calls missed or doubled": n["not-once"], "switches seen": n["differing"]}
-    found |= {"switches seen in what was promised": n["promised-differing"]} if n["promised-differing"] else {}
-    return Verdict(kind, " ".join(because), found, on)
-
-
-def _where(frame: pd.DataFrame, n: dict[str, Any]) -> str:
-    """How many switches were seen, on which ISAs, and what was seen."""
-    other = frame[frame["differs"] != ""]
-    places = ", ".join(dict.fromkeys(other["isa"].map(isa_name)))
-    return f"{len(other)}, all on {places}: {_SAYS.get(n['what'], n['what'])}"
-
-
-_SAYS = {
-    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, as in s2, and "
-    "NULL otherwise"
-}

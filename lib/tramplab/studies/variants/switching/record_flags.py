@@ -16,7 +16,6 @@ from ....ftrace.site import Site
 from ....ftrace.steps import Write
 from ....isa import ISAS
 from ....lab.kernel import Kernel
-from ....publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...memo import once
 from ...shared.every_release import every_release
 from . import callbacks, choosing
@@ -116,8 +115,10 @@ def widths() -> dict[str, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: the width of the counter by release, how many ops fill the newest, what a call would then take,
-    and how many of the sites rewritten got the bytes that they had."""
+    """Numbers for the prose: the width of the counter by release, how many ops fill the newest, what a call would then take, how
+    many of the sites rewritten got the bytes that they had; and of records whose twins differ, and of others, how many there were
+    and how many had their site rewritten."""
+    differ, equal = frame[frame["twins"] != ""], frame[frame["twins"] == ""]
     full = int(frame[frame["release"] == releases.LATEST]["full"].iloc[0])
     step = callbacks.numbers(callbacks.rows())["x86_64-further-step"]
     return {
@@ -126,26 +127,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "full-call-millions": round(full * int(str(step)) / 1e6),
         "rewritten": f"{int(frame['rewritten'].sum()):,}",
         "same": f"{int(frame['same'].sum()):,}",
+        "differ": int(differ["cases"].sum()),
+        "differ-rewritten": int(differ["rewritten"].sum()),
+        "equal": int(equal["cases"].sum()),
+        "equal-rewritten": int(equal["rewritten"].sum()),
     }
-
-
-@judges("s8")
-def twins_say_what_is_rewritten(frame: pd.DataFrame | None = None) -> Verdict:
-    """A site is rewritten where twins differ, and nowhere else."""
-    frame = rows() if frame is None else frame
-    exact = frame["rewritten"] == frame["cases"].where(frame["twins"] != "", 0)
-    kind, on = across(frame.assign(truth=exact), BY_RELEASE)
-    full = sorted(set(frame["full"]))
-    differ, equal = frame[frame["twins"] != ""], frame[frame["twins"] == ""]
-    because = (
-        f"Of {int(differ['cases'].sum()):,} records with twins that differ, {int(differ['rewritten'].sum()):,} had their site "
-        f"rewritten; of {int(equal['cases'].sum()):,} without, {int(equal['rewritten'].sum()):,}. The counter is full with "
-        f"{' or '.join(map(str, full))} ops, by release."
-    )
-    values: dict[str, int | float | str] = {
-        "ops that fill the counter": " or ".join(map(str, full)),
-        "twins differ": f"{int(differ['cases'].sum()):,}",
-        "of these rewritten": f"{int(differ['rewritten'].sum()):,}",
-        "rewritten without": int(equal["rewritten"].sum()),
-    }
-    return Verdict(kind, because, values, on)

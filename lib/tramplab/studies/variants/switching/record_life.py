@@ -15,6 +15,7 @@ from ....publish.figures.chart import state_strip
 from ....publish.figures.figure import Figure
 from ...memo import once
 from ...shared.merged_panels import merged
+from . import record_flags
 from .attached import FUNCTION, REQUESTS, Hooked
 
 NAME = "record_life"
@@ -235,13 +236,15 @@ def _site(site: str, idle: str, called: set[str]) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: on all ISAs together after how many changes the record was looked at ("seen-total"), how many
-    different sets of ops were attached then ("attached-total"), and how many different records they had ("records-total"); and
-    how many writes a change makes, "arm64-writes", or "2 or 3" where not all make as many."""
+    different sets of ops were attached then ("attached-total"), and how many different records they had ("records-total"); and how
+    many writes a change makes, "arm64-writes", or "2 or 3" where not all make the same number; besides, the numbers of
+    record_flags."""
     last = frame[frame["last"]]
     records = last.assign(flags=last["flags"].map(in_short))[["isa", "ops", "count", "flags", "pointer", "target"]]
     values: dict[str, object] = {"seen-total": len(records), "records-total": len(records.drop_duplicates())}
     values["attached-total"] = len(records[["isa", "ops"]].drop_duplicates())
     sizes = frame[frame["write"] != ""].groupby(["isa", "step"], sort=False).size()
+    values |= record_flags.numbers(record_flags.rows())
     return values | {f"{isa}-writes": " or ".join(map(str, sorted(set(of)))) for isa, of in sizes.groupby("isa", sort=False)}
 
 

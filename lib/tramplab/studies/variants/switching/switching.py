@@ -1,4 +1,4 @@
-"""What happens to a function's hook as ops come and go, and what that says of the claims about it."""
+"""What happens to a function's hook as ops come and go."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import pandas as pd
 
 from ....emulate.counting.counts import COMPONENTS
 from ....ftrace import releases
-from ....publish.claims.verdict import Verdict, judges
 from ....publish.figures.chart import state_strip, theme
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed
 from ...memo import once
 from ...shared.every_release import every_release
 from ...shared.merged_panels import merged
+from . import backing_out, observing
 from .attached import Hooked
-from .plays import Play, decide, newest_plays, per_isa
+from .plays import Play, newest_plays, plays
 
 NAME = "switching"
 TITLE = "One function while ops come and go"
@@ -110,11 +109,12 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     return part
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, int]:
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
     "arm64-guarded-leaves-3-total", and "-added", more than the unhooked call; and "arm64-exclusive-fewer", how many fewer a call
-    takes if a direct call does not share.
-    """
+    takes if a direct call does not share. Of all releases, by sequence, "direct-plays" and "direct-as-said", those in which the
+    claim on it is so; "x86_64-plain-saved" and "-beside-saved", registers that a plain ops is passed, alone and beside one that
+    wants all, in the last release with a trampoline for that. Besides, the numbers of removals and of what an observer sees."""
     last = newest(frame)
     keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
     totals = dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
@@ -123,7 +123,39 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
         totals[name.removesuffix("total") + "added"] = total - idle
     alone = {p.isa: p.first for p in newest_plays(last, "direct")}
     fewer = {f"{isa}-exclusive-fewer": int(at["d a"].total - at["d (a)"].total) for isa, at in alone.items()}
-    return totals | fewer
+    values: dict[str, object] = {**totals, **fewer}
+    for sequence, as_said in _AS_SAID.items():
+        found = [p for p in plays(frame, sequence) if sequence != "plain" or p.isa == SAID_OF]
+        values |= {f"{sequence}-plays": len(found), f"{sequence}-as-said": sum(map(as_said, found))}
+    for p in newest_plays(frame, "registers"):
+        values |= {f"{p.isa}-plain-saved": int(p.first["a"].saved), f"{p.isa}-beside-saved": int(p.first["a r"].saved)}
+    return values | backing_out.numbers(backing_out.rows()) | observing.numbers(observing.rows())
+
+
+def _registers_are_shared(p: Play) -> bool:
+    """Beside one ops that wants all registers, a plain one is passed the same; they are stored once for all callbacks."""
+    plain, wanting, two, three = (p.first[ops] for ops in ("a", "r", "a r", "a r s"))
+    shared = two.saved == three.saved == wanting.saved > plain.saved
+    once = two.stores == three.stores == wanting.stores
+    return bool(shared and once and two.ran == "r a" and three.ran == "s r a")
+
+
+def _list_comes_and_goes(p: Play) -> bool:
+    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back."""
+    one, two, back = p.first["a"], p.first["a b"], p.last["a"]
+    own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
+    common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
+    return own and common and (back.target, back.calls) == (one.target, one.calls)
+
+
+def _direct_call_shares(p: Play) -> bool:
+    """A direct call and an ops both run; with the site held by the direct call alone, the ops does not."""
+    alone, both, held = p.first["d"], p.first["d a"], p.first["d (a)"]
+    shares = alone.ran == "d" and sorted(both.ran.split()) == ["a", "d"] and both.right
+    return bool(shares and held.ran == "d" and held.right)
+
+
+_AS_SAID = {"registers": _registers_are_shared, "plain": _list_comes_and_goes, "direct": _direct_call_shares}
 
 
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
@@ -178,92 +210,3 @@ FIGURES = (
         "site forced to d. regs: general registers handed to callbacks.",
     ),
 )
-
-
-# -- what it says of the claims
-
-
-@judges("s2")
-def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
-    """Beside one ops that wants all registers, a plain one is passed as many; they are stored once for all callbacks."""
-    frame = rows() if frame is None else frame
-
-    def true_of(p: Play) -> bool:
-        plain, wanting, two, three = (p.first[ops] for ops in ("a", "r", "a r", "a r s"))
-        shared = two.saved == three.saved == wanting.saved > plain.saved
-        once = two.stores == three.stores == wanting.stores
-        return bool(shared and once and two.ran == "r a" and three.ran == "s r a")
-
-    found = newest_plays(frame, "registers")
-    kind, on = decide(frame, "registers", true_of)
-    registers = per_isa(found, lambda p: f"from {p.first['a'].saved} to {p.first['a r'].saved}")
-    stores = per_isa(found, lambda p: f"{p.first['a r'].stores} and {p.first['a r s'].stores}")
-    because = (
-        "When an ops that wants all registers joins a plain one, the general registers in the frame that both are handed "
-        f"go {registers}. The trampoline stores, for two callbacks and for three: {stores}."
-    )
-    states = {"a": "a plain ops", "a r": "one of each kind"}
-    numbers = {f"{p}, registers, {what}": int(p.first[ops].saved) for p in found for ops, what in states.items()}
-    return Verdict(kind, because, numbers, on)
-
-
-@judges("s5")
-def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
-    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back. Judged of
-    the ISA of which it was said, the one with such trampolines."""
-    frame = rows() if frame is None else frame
-
-    def true_of(p: Play) -> bool:
-        one, two, back = p.first["a"], p.first["a b"], p.last["a"]
-        has_own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
-        common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
-        return has_own and common and (back.target, back.calls) == (one.target, one.calls)
-
-    def generic(p: Play) -> bool:
-        one, two = p.first["a"], p.first["a b"]
-        return not one.target.startswith("ftrace_trampoline[") and one.calls != LIST and two.calls == LIST
-
-    kind, on = decide(frame[frame["isa"] == SAID_OF], "plain", true_of)
-    found = {p.isa: p for p in newest_plays(frame, "plain")}
-    here = found.pop(SAID_OF)
-    one, two, back = here.first["a"], here.first["a b"], here.last["a"]
-    because = (
-        f"On {here} the site goes to {one.target} with one ops, to {two.target} and {two.calls} with two, and to {back.target} "
-        f"with one again: {one.total}, {two.total} and {back.total} instructions."
-    )
-    if found and all(map(generic, found.values())):
-        others = listed(map(isa_name, found))
-        because += f" {others} have no trampoline for one ops to be replaced; a second brings the list there too."
-    states = {"a": "one ops", "a b": "two ops"}
-    plays = (here, *found.values())
-    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in plays for ops, what in states.items()}
-    return Verdict(kind, because, numbers, on)
-
-
-@judges("s6")
-def direct_call_shares(frame: pd.DataFrame | None = None) -> Verdict:
-    """A direct call and an ops on one function both run; with the site held by the direct call alone, the ops does not."""
-    frame = rows() if frame is None else frame
-
-    def true_of(p: Play) -> bool:
-        alone, both, held = p.first["d"], p.first["d a"], p.first["d (a)"]
-        shares = alone.ran == "d" and sorted(both.ran.split()) == ["a", "d"] and both.right
-        return bool(shares and held.ran == "d" and held.right)
-
-    def ran(p: Play, ops: str) -> str:
-        return " then ".join({"a": "ops", "d": "direct call"}[letter] for letter in p.first[ops].ran.split())
-
-    def cost(p: Play) -> str:
-        return f"{p.first['d'].total} and {p.first['d a'].total}"
-
-    found = newest_plays(frame, "direct")
-    kind, on = decide(frame, "direct", true_of)
-    because = (
-        f"With a direct call and an ops on one function, a call runs {per_isa(found, lambda p: ran(p, 'd a'))}. With the "
-        "patch site made to hold what it holds for the direct call alone, while both stay registered: "
-        f"{per_isa(found, lambda p: ran(p, 'd (a)'))}. Instructions of one call, direct call alone and with the ops: "
-        f"{per_isa(found, cost)}."
-    )
-    states = {"d": "direct call alone", "d a": "with an ops"}
-    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in found for ops, what in states.items()}
-    return Verdict(kind, because, numbers, on)
