@@ -43,7 +43,7 @@ from .publish.findings import findings, rendered
 from .publish.table import text_table
 from .races import command as races
 from .sparsity import command as registers
-from .studies import placed, short, stated
+from .studies import placed, stated
 from .vmlinux import command as kernel
 from .vmlinux.run import races as kernel_races
 
@@ -301,8 +301,6 @@ def _cite(args: argparse.Namespace) -> None:
         text = stated.citation(name, args.full)
     elif findings.in_short(name):
         text = stated.page_citation(name, args.full)
-    elif short.of(name):
-        text = short.citation(name, args.full)
     else:
         text = placed.citation(name, args.full)
     sys.stdout.write(text)

@@ -19,7 +19,7 @@ PAGE = """<body><nav>menu</nav><article><section id="page"><span id="label"></sp
 The page<a class="headerlink" href="#page">#</a></h1><p>First &amp; foremost<br>said.</p>
 <section id="inner"><span id="id7"></span><h2>Inside</h2><div class="cell tag_hide-input"><details><summary>Show code</summary>
 <div class="cell_input"><pre>code()</pre></div></details></div>
-<div class="tl-figure"><p class="tl-title">What?</p><p class="tl-answer">This.</p>
+<div class="tl-figure"><p class="tl-title">What?</p><p class="tl-finding">This.</p>
 <details><summary>Table</summary><pre>1 2</pre></details>
 <details class="tl-cite"><summary>Cite</summary><pre>cited</pre></details><p class="tl-links">Rows: text</p></div>
 <div class="tl-figure tl-own"><p>measured</p></div><img alt="picture"><ul><li>one</li><li>two</li></ul>

@@ -100,8 +100,8 @@ LISTS = {"glossary-hooks", "glossary-terms", "references-docs", "references-mail
 
 
 def has_result(name, text) -> bool:
-    """Is there what was found: of a claim the result on file or the first that its judge says, of a figure its title, finding or
-    answer, of a chapter or section a sentence behind its heading?"""
+    """Is there what was found: of a claim the result on file or the first that its judge says, of a figure its title or finding, of
+    a chapter or section a sentence behind its heading?"""
     if name in IDS:
         found, claim = verdict.judge(name), claims.get(name)
         named = all(mail.author in text for mail in (claim.mail, claim.also, claim.answered) if mail)
@@ -111,8 +111,7 @@ def has_result(name, text) -> bool:
     if name in FIGURES:
         study, figure = FIGURES[name]
         rows = study.rows()
-        answer = figure.answer(figure.rows(rows)) if figure.answer else ""
-        said = [s.says for s in stated_of(study, figure, rows)] or cite.sentences(answer) or [titled(study, figure, rows)]
+        said = [s.says for s in stated_of(study, figure, rows)] or [titled(study, figure, rows)]
         return said[0] in text
     link = permalinks.get(name)
     heading = " ".join(pages.heading(link.page, link.target.partition("#")[2]).split())
@@ -222,18 +221,7 @@ NEWEST = Figure("fig-x", "How much?", rows=lambda frame: frame[frame["release"] 
 ACROSS = Figure("fig-y", "Since when?", table=pivot("instructions", across="release", index=("isa", "hook"), total=False))
 
 
-def test_an_answer_is_cited_and_its_rows_where_they_are_asked_for():
-    figure = dataclasses.replace(NEWEST, answer=lambda frame: f"It adds {frame['instructions'].max()}. " * 40)
-    text = citation(Study(figure), "fig-x")
-    assert text.startswith("It adds 112. It adds 112.") and len(text.splitlines()) == 12 and "How much?" not in text
-    asked = citation(Study(figure), "fig-x", chosen={"isa": "arm64", "hook": "ops"})
-    assert asked.startswith("How much?\n") and re.search(r"^arm64 +ops +110 +110$", asked, re.M)
-    assert "It adds" not in asked and "x86_64" not in asked and "x2" not in asked
-    whole = citation(Study(figure), "fig-x", full=True).replace("adds\n", "adds ").replace("It\n", "It ")
-    assert whole.startswith("How much?\n\nIt adds 112.") and whole.count("It adds") == 40 and "x86_64" in whole
-
-
-def test_without_an_answer_the_first_rows_are_cited():
+def test_without_a_finding_the_first_rows_are_cited():
     many = pd.concat([rows().assign(hook=f"hook{n}") for n in range(9)])
     text = block(Study(), dataclasses.replace(NEWEST, table=lambda _: many), rows())
     assert re.search(r"^\((\d+) more lines: tramplab cite fig-x --full\)$", text, re.M) and text.count("hook0") > 2
@@ -312,8 +300,7 @@ def test_chosen_rows_carry_their_own_mark():
     for hook, starred in (("ops", False), ("ops-live", True)):
         text = " ".join(citation(Study(figure), "fig-x", chosen={"hook": hook}).split())
         assert (phrases.HYPOTHETICAL in text) == starred and "In part hypothetical" not in text
-    whole = citation(Study(dataclasses.replace(figure, answer=lambda _: "It adds.")), "fig-x")
-    assert "In part hypothetical: no kernel has it." in " ".join(whole.split()), "no star is explained where none is"
+    assert "In part hypothetical: no kernel has it." in figure.limits_of("It adds."), "no star is explained where none is"
 
 
 def test_a_claims_citation_keeps_its_scope_however_little_room_there_is():

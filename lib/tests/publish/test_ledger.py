@@ -1,5 +1,6 @@
 """What a reader sees of claims: boxes, the ledger, both as text and JSON, and their places in the book."""
 
+import dataclasses
 import html
 import json
 import re
@@ -14,6 +15,7 @@ from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.claims.claims import DEPENDS, HOLDS
 from tramplab.publish.claims.verdict import Verdict
 from tramplab.publish.findings import findings
+from tramplab.studies.front import claimed
 
 
 @pytest.mark.parametrize("claim_id", IDS)
@@ -130,3 +132,12 @@ def test_the_file_says_how_it_is_written():
     head = data_file(claims.FILE).read_text("utf-8").partition("\nthreads:")[0]
     assert all(line.startswith("#") for line in head.strip().splitlines())
     assert all(f"{key}" in head for key in ("threads", "chapters", "said", "judged_by", "expect", *claims.KINDS))
+
+
+def test_how_claims_came_out_is_counted_by_the_verdicts_on_file(monkeypatch):
+    expected = [HOLDS, DEPENDS, HOLDS, claims.FAILS, ""]
+    one = claims.get("v1")
+    small = {f"x{n}": dataclasses.replace(one, expect=expect) for n, expect in enumerate(expected)}
+    monkeypatch.setattr(claims, "read", lambda: small)
+    wanted = "2 hold, 1 do not hold, 1 hold on some conditions only and 1 are not judged yet"
+    assert claimed.verdicts() == f"Of 5 claims made in the threads {wanted}."

@@ -153,14 +153,6 @@ def test_what_the_page_says_of_call_ops_is_so(call_ops):
         assert table[["published_ratio", "instructions_ratio"]].corr("spearman").iloc[0, 1] > 0.9
 
 
-def test_what_lies_in_a_band_is_counted_for_the_answer(pairs):
-    x86 = pairs[pairs["isa"] == "x86_64"]
-    for ratio, said in ((x86["low"], "6 of 6 on golden-cove, 6 of 6 on zen3"), (x86["low"] - 0.01, "0 of 6 on golden-cove")):
-        assert said in published_pairs.answer(x86.assign(published=ratio))
-    assert "in every pair" in published_pairs.answer(x86.assign(published=2.0))
-    assert "in 0 of 24 pairs" in published_pairs.answer(x86.assign(published=0.5))
-
-
 # -- the thread of 2019
 
 

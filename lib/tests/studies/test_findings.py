@@ -14,11 +14,11 @@ from tramplab.publish.claims import claims, verdict
 from tramplab.publish.figures.figure import Figure
 from tramplab.publish.figures.show import show
 from tramplab.publish.findings import findings, guard, rendered
-from tramplab.studies import short, stated
+from tramplab.studies import stated
 
 FINDINGS = findings.read()
 #: What has digits and is no measurement: ISAs, releases, commits, names of registers and programs.
-NAMES = re.compile(r"x86-64|arm64|riscv64|v\d+\.\d+|\b[0-9a-f]{12}\b|\bK1\b|\b[axt]\d\b|\bC\b")
+NAMES = re.compile(r"x86-64|arm64|riscv64|v\d+\.\d+|\b[0-9a-f]{12}\b|\b[KM]1\b|\bX60\b|A72|Zen \d|16k|\b[axt]\d\b|\bC\b")
 
 
 @functools.cache
@@ -106,7 +106,6 @@ def test_claims_and_pages_name_findings_that_are_theirs():
     assert len(named) == len(set(named))
     for page in {finding.page for finding in FINDINGS.values()}:
         assert [f.id for f in findings.in_short(page) if f.page != page] == []
-        assert not (findings.in_short(page) and short.of(page.rpartition("/")[2])), "a page says it in one way"
 
 
 # -- shown and cited

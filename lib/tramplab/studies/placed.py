@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..publish.cite import cite, pages, permalinks
 from ..publish.claims import claims
 from ..publish.figures.citation import titled
-from ..publish.figures.figure import find
-from . import short, with_figure
+from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
+from . import with_figure
 from .front import claimed
 
 
@@ -26,4 +28,13 @@ def citation(name: str, full: bool = False) -> str:
     said = [f"{titled(study, figure, study.rows()).rstrip('.?')} ({figure.id})." for study, figure in there]
     if not said:
         return cite.place(name, full=full)
-    return cite.place(name, said, short.limits_of([figure for _, figure in there], " ".join(said)), full)
+    return cite.place(name, said, _limits([figure for _, figure in there], " ".join(said)), full)
+
+
+def _limits(figures: Sequence[Figure], text: str) -> str:
+    """What is true of the numbers of several figures, of which a text is said."""
+    kinds = dict.fromkeys(KINDS[figure.kind] for figure in figures)
+    sources = {figure.source for figure in figures}
+    source = sources.pop() if len(sources) == 1 else "both" if sources & {"both", "image"} else "lab"
+    hypothetical = marks(any(figure.hypothetical for figure in figures), text)
+    return " ".join(filter(None, (f"{SOURCES[source]}; {'; '.join(kinds)}.", hypothetical)))

@@ -1,5 +1,5 @@
 """No estimate without its band: with estimates that can be recognised, everything that the studies on time show is searched for
-them. And what the study of the counters of 2019 says follows from its rows.
+them.
 """
 
 from __future__ import annotations
@@ -102,16 +102,6 @@ def test_the_lab_counts_within_the_error(counters):
     assert ((counters["instructions"] - counters["counted"]).abs() <= counters["instructions_error"]).all()
 
 
-def test_the_answer_follows_the_counters(counters):
-    said = hackbench.answer(counters)
-    assert "the same number of mispredicted returns" in said and "misses rose alike. 3 of 3 counts" in said
-    lines = counters["trampoline"]
-    other = counters.assign(missed=counters["missed"].where(lines != "all registers", 2))
-    assert "not the same number of mispredicted returns for both (1 and 2" in hackbench.answer(other)
-    apart = counters.assign(misses=counters["misses"].where(lines != "all less ip", 5.0), counted=1000)
-    assert "misses rose not alike. 0 of 3 counts" in hackbench.answer(apart)
-
-
 # -- the return stack
 
 
@@ -128,10 +118,3 @@ def test_only_hooks_that_mispredict_are_in_the_table():
     }  # fmt: skip
     more = frame.assign(own=frame["own"].where(frame["hook"] != "bpf-fexit x2", 7))
     assert {h for h in return_stack.table(more)["hook"] if h.endswith("x2")} == {"bpf-fexit x2"}
-
-
-def test_the_answer_of_the_return_stack_follows_its_rows():
-    frame = return_stack.rows()
-    said = return_stack.answer(frame)
-    assert said.startswith("All but direct+ops, bpf-fexit, bpf-fmodret,") and said.endswith("one mispredicts: jump back.")
-    assert return_stack.answer(frame.assign(own=0, outer=0)).startswith("All but none")

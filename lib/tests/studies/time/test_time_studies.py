@@ -16,6 +16,7 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import cached, default_hooks, load
+from tramplab.publish.figures.show import show
 from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack
 from tramplab.trampolines import shapes
 
@@ -71,7 +72,7 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
         ),
     }
     numbers = return_stack.numbers(returns)
-    assert numbers["wrong"] == len(wrong)
+    assert numbers["hooks"] == "direct+ops, bpf-fexit, bpf-fmodret"
     assert (numbers["fexit-old-release"], numbers["fexit-new-release"]) == ("v6.16", "v7.2")
     assert (numbers["arm64-fexit-own"], numbers["riscv64-fexit-own"], numbers["x86_64-fexit-own"]) == (2, 1, 0)
 
@@ -111,19 +112,19 @@ def test_a_shape_without_a_time_is_left_out(third):
     assert all_of_them == set(times) and kept_ones == set(times) - {first, second, other}
 
 
-def test_misses_are_compared_with_the_counters_where_there_are_any(third):
+def test_misses_stand_beside_the_counters_where_there_are_any(third):
     _, _, frame, uncounted = third
     assert set(frame[frame["way"] == "balanced"]["missed"]) == {0}
     assert set(frame[frame["way"] == "unbalanced"]["missed"]) == {1}
-    assert native_shapes.counted(frame).endswith("differs from the replay by at most 0.75 per call.")
-    assert native_shapes.counted(uncounted).endswith("could not be read.")
+    assert set(frame["counted"]) == {0.25} and uncounted["counted"].isna().all()
 
 
 def test_few_shapes_are_not_ranked(third):
     _, times, frame, _ = third
     few = native_shapes.frame({"a": shaped(frame["isa"].iloc[0], dict(list(times.items())[: native_shapes.FEWEST - 1]))})
     assert native_shapes.ranks(few).iloc[:, 3:].isna().all(axis=None)
-    assert "cannot be judged by so few shapes" in native_shapes.answer(few)
+    numbers = native_shapes.numbers(few)
+    assert (numbers["model-least-rank"], numbers["count-most-rank"]) == (0, 0)
 
 
 @pytest.mark.parametrize("isa", ["arm64", "riscv64"])
@@ -134,8 +135,7 @@ def test_without_a_usable_model_times_are_shown_and_nothing_is_estimated(isa):
     assert list(native_shapes.ranks(shapes_timed)["estimator"]) == ["instructions"] and len(hooks_timed) == 2
     assert shapes_timed["estimated"].isna().all() and hooks_timed["estimate"].isna().all()
     for study, frame in ((native_shapes, shapes_timed), (native_hooks, hooks_timed)):
-        said = (study.answer_saved if study is native_shapes else study.answer)(frame)
-        assert "No model of a core of its ISA is usable" in said and study.chart(frame) is None
+        assert study.chart(frame) is None
         assert not {*cores()} & {*study.table(frame).columns}
 
 
@@ -149,14 +149,11 @@ def test_the_model_of_the_cpus_core_leads():
     assert dict(first) == {"a": "zen4", "b": "zen5", "c": "zen5"}
     assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b", "c"}
     assert len(native_shapes.chart(frame).rows) == 3 * len(times)
-    answers = [native_shapes.answer(part) for _, part in frame.groupby("machine", sort=False)]
-    assert "The model of zen4 (the CPU's own core) ranks them" in answers[0]
-    assert "The model of zen5 (the nearest to the CPU) ranks" in answers[1]
-    assert "The model of zen5 (the nearest to the CPU) ranks" in answers[2]
+    assert set(frame[frame["exact"].astype(bool)]["machine"]) == {"a"}
 
 
 def test_hooks_of_several_machines_stand_side_by_side():
-    """Each with the model of its own core, of the nearest, or of none, and sentences that say which."""
+    """Each with the model of its own core, of the nearest, or of none."""
     times = {"ops": 8.0, "ops:2": 30.0, "direct": 4.0}
     made = {
         "own": result("x86_64", times, cpu=CPUS["x86_64"][0]),
@@ -170,10 +167,6 @@ def test_hooks_of_several_machines_stand_side_by_side():
         "x86_64 v7.2, near, model of golden-cove (own core)",
         "arm64 v7.2, other, no usable model",
     ]
-    said = native_hooks.answer(frame)
-    assert said.count("a direct call 4.00 ns, 8.00 cycles; one ops 8.00 ns, 16.0 cycles; two 30.0 ns, 60.0 cycles.") == 2
-    assert "of 3 measured costs lie within the band of the model of golden-cove (the CPU's own core); of" in said
-    assert "No model of a core of its ISA is usable, so nothing is estimated." in said
     assert list(native_machine.led(frame[frame["machine"] == "own"])["ratio"]) == [2.0, 7.5, 1.0]
     usable = {core.name for core in judged.usable("x86_64")}
     cores_of = {m: list(dict.fromkeys(part["core"])) for m, part in frame.groupby("machine")}
@@ -186,7 +179,7 @@ def test_hooks_of_several_machines_stand_side_by_side():
 
 
 def test_hooks_without_a_time_are_said_to_have_none():
-    """Those that a machine's result lacks, of all that run natively in its release: how many, in a sentence and in the table."""
+    """Those that a machine's result lacks, of all that run natively in its release: how many, in the table."""
     every = default_hooks(isas.get("x86_64"))
     some = [h for h in every if not h.startswith(("kretprobe", "fprobe-exit")) and h != "ops:10"]
     saved = {
@@ -198,10 +191,6 @@ def test_hooks_without_a_time_are_said_to_have_none():
     lacked = {machine: native_machine.untimed(part) for machine, part in frame.groupby("machine")}
     assert lacked["all"] == () and set(lacked["some"]) == set(every) - set(some)
     assert "kretprobe" in lacked["old"] and not any(h.startswith("bpf") for h in lacked["old"])
-    said = {machine: native_hooks.lacks(part) for machine, part in frame.groupby("machine")}
-    assert said["all"] == "" and said["old"].startswith(f"Not timed on this machine: {len(lacked['old'])} of ")
-    assert said["some"] == f"Not timed on this machine: {len(every) - len(some)} of {len(every)} hooks."
-    assert said["some"] in native_hooks.answer(frame)
     for table in (native_hooks.table(frame), native_hooks.golden(frame)):
         lines = table[table["ns"] == "not timed"]
         counts = [f"{len(lacked[machine])} others" for machine in ("some", "old")]
@@ -246,23 +235,24 @@ def test_what_lies_in_the_band_is_counted():
     frame = native_hooks.frame({"a": result("x86_64", {"ops": 8.0, "direct": 4.0}, cpu=CPUS["x86_64"][0])})
     frame = frame[frame["lead"].astype(bool)].reset_index(drop=True)
     for cycles, inside in (((1.0, 1.0), 0), (tuple(frame["low"]), 2), (tuple(frame["high"]), 2), ((1.0, frame["high"][1]), 1)):
-        assert native_hooks.within(frame.assign(cycles=cycles)).startswith(f"{inside} of 2 measured costs lie")
+        assert native_hooks.numbers(frame.assign(cycles=cycles))["own-inside"] == inside
+
+
+def said_of(call, jump) -> tuple:
+    numbers = native_hooks.numbers(native_hooks.frame({"a": call, "b": jump}))
+    return numbers["fexit-core"], numbers["fexit-call-cycles"], numbers["fexit-jump-cycles"]
 
 
 def test_saved_times_of_the_call_and_of_the_jump_are_compared():
-    """On one CPU, where windows agree; the replay's mispredicted return goes with the call."""
+    """On one CPU, where windows agree; 0 where there are not both."""
     zen = CPUS["x86_64"][0]
-    call = result("x86_64", {"bpf-fexit": 18.0}, "v6.18", cpu=zen, branch_misses=1.01)
+    call = result("x86_64", {"bpf-fexit": 18.0}, "v6.18", cpu=zen)
     jump = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=zen)
-    said = native_hooks.jump(native_hooks.frame({"a": call, "b": jump}))
-    assert "fexit adds 18.0 ns (36.0 cycles, estimated " in said and "1.50 times as much with the call" in said
-    assert "; mispredicted returns by the replay: 1; mispredicted branches by the CPU's counter: 1.01) with the call" in said
-    assert "; mispredicted returns by the replay: 0) with the jump, from v6.19" in said
-    nothing = "No saved times on which windows agree are of both v6.18 and v6.19."
+    assert said_of(call, jump) == ("zen4", 36.0, 24.0)
     other = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=CPUS["x86_64"][1])
     unquiet = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=zen, unquiet=("bpf-fexit",))
     for second in (other, unquiet, result("x86_64", {"bpf-fexit": 12.0}, cpu=zen)):
-        assert native_hooks.jump(native_hooks.frame({"a": call, "b": second})) == nothing
+        assert said_of(call, second) == ("", 0, 0)
 
 
 # -- taken once and kept
@@ -353,7 +343,8 @@ def test_whatever_stands_in_the_way_of_timing_is_a_sentence_for_the_pages(fresh,
         with pytest.raises(TramplabError) as e:
             cached.own(kind)
         assert str(e.value).startswith(said) and len(fresh) == 1
-    assert said in native_hooks.answer_here(native_hooks.here()) and said in native_shapes.answer_here(native_shapes.here())
+    for study, figure in ((native_hooks, "fig-here-hooks"), (native_shapes, "fig-here-shapes")):
+        assert said in " ".join(show(study, figure).text.split())
 
 
 def test_times_can_be_switched_off_or_given(fresh, monkeypatch, tmp_path):

@@ -1,15 +1,13 @@
-"""A figure as a block for a mail: its answer, or the rows that are asked for, and what its numbers are."""
+"""A figure as a block for a mail: its findings, or the rows that are asked for, and what its numbers are."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...base.errors import TramplabError, unknown
-from ...base.width import WIDTH
 from .. import phrases
 from ..cite import cite
 from ..findings import findings, rendered
@@ -68,10 +66,6 @@ def block(
     rerun = f"tramplab run {study.NAME}"
     if several and not full and not chosen:
         return rendered.of_several(figure.id, several, figure.limits_of(" ".join(s.says for s in several)), rerun)
-    answer = figure.answer(frame) if figure.answer and (full or not chosen) else ""
-    answer = " ".join(part for word in answer.split() for part in textwrap.wrap(word, WIDTH))  # a machine may be called anything
-    if answer and not full:
-        return cite.citation(figure.id, answer, "", figure.limits_of(answer), rerun)
     table = chosen_rows(figure, frame, chosen or {})
     text = (fitted_table if figure.measured else text_table)(table, split="isa")
     if not full:
@@ -79,7 +73,7 @@ def block(
         above = rendered.of_rows(several, [phrases.isa_name(value) for value in (chosen or {}).values()])
         legend = figure.legend if chosen else ""
         return cite.citation(figure.id, "" if above else title, text, f"{legend} {limits}".strip(), rerun, above=above)
-    said = [cite.wrapped(part) for part in (answer, *map(rendered.scoped, several)) if part]
+    said = [cite.wrapped(rendered.scoped(one)) for one in several]
     body = "\n\n".join([*said, text])
     source = SOURCES[figure.source]
     whose = "" if source in figure.limits else f"{source}."

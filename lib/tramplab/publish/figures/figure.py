@@ -66,10 +66,10 @@ class Figure:
     behind: what its marks lead to, folded below the table. body: shown in place of a chart, for what no chart can show. alt: a
     sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source: one of SOURCES, whose
     numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has. machine: what measured the
-    times among them. caveat: a sentence that a citation never goes without. answer: rows -> sentences above the rest. tabs: a
-    column; the rows of each of its values have a chart or body of their own, under a tab. legend: what marks and pairs in its cells
-    mean, said with every choice of rows. measured: its table has what machines measured or are called, and must fit whatever that
-    is. own: it shows the machine that builds the book, so that every build has another.
+    times among them. caveat: a sentence that a citation never goes without. tabs: a column; the rows of each of its values have a
+    chart or body of their own, under a tab. legend: what marks and pairs in its cells mean, said with every choice of rows.
+    measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine that
+    builds the book, so that every build has another.
     """
 
     id: str
@@ -87,7 +87,6 @@ class Figure:
     hypothetical: bool = False
     machine: str = ""
     caveat: str = ""
-    answer: Callable[[pd.DataFrame], str] | None = None
     tabs: str = ""
     measured: bool = False
     own: bool = False

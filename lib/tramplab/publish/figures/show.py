@@ -14,7 +14,7 @@ from ...base.width import INDENTED_WIDTH
 from ..cite import cite
 from ..classes import FIGURE, OWN
 from ..estimates import beneath
-from ..findings import answers, findings, rendered
+from ..findings import findings, rendered
 from ..phrases import isa_name, slug
 from ..table import text_table
 from .citation import block, stated, titled
@@ -70,18 +70,16 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     shown = figure.table(frame)
     table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
     # in what was measured cycles were timed, and estimates have columns of their own
-    timed = _TIMED if "cycles" in table and not figure.answer else ""
+    timed = _TIMED if "cycles" in table else ""
     below = timed if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
     table += below
-    answer = answers.above(figure.id, figure.answer(frame)) if figure.answer else ""
     files = Files(figure_id)
     panes = [_pane(figure, name, share, files) for name, share in _shares(figure, frame)]
     behind = figure.behind(frame) if figure.behind else None
-    said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     title = titled(study, figure, rows)
     bodies = [pane.body for pane in panes if pane.body]
     long = [table, *(f"{part.text.rstrip()}\n" for part in (*bodies, behind) if part and part.text)]
-    head = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n{said}"
+    head = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n"
     text, brief = (head + "\n".join(parts) for parts in (long, [_brief(part, figure_id) for part in long]))
     several = stated(study, figure, rows)
     above = findings.in_short(findings.page_of(figure_id)) if several else []
@@ -90,8 +88,6 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     text, brief = text + below_it, brief + below_it
     citation = block(study, figure, frame, several=several, title=title)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(title)}</p>']
-    if answer:
-        parts.append(f'<p class="tl-answer">{html.escape(answer)}</p>')
     parts.append(tabbed(figure_id, [(pane.name, pane.html) for pane in panes]))
     parts += [paragraph for paragraph, _ in found]
     if not bodies or not isinstance(bodies[0], Grid):  # which is the table, in cells

@@ -71,22 +71,13 @@ def limits_of(several: Sequence[Stated]) -> str:
 def in_short_html(page: str, several: Sequence[Stated], text: str) -> str:
     """The list at the top of a page, each item under the finding's id, and the page's citation."""
     items = [f'<li id="{s.finding.id}">{html.escape(s.says)} {_link(s)}{_problem_html(s)}</li>' for s in several]
-    return short_html(page, items, text)
-
-
-def in_short_text(several: Sequence[Stated]) -> str:
-    """The same for a terminal and for the page's text."""
-    return short_text(f"{_joined(_problem(s), s.says)} ({s.finding.figure})" for s in several)
-
-
-def short_html(page: str, items: Iterable[str], text: str) -> str:
-    """A page's sentences as the list at its top. items: each a <li>. text: the page's citation."""
     head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
     return "\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"])
 
 
-def short_text(items: Iterable[str]) -> str:
-    """The same in lines of a code cell's width."""
+def in_short_text(several: Sequence[Stated]) -> str:
+    """The same for a terminal and for the page's text, in lines of a code cell's width."""
+    items = (f"{_joined(_problem(s), s.says)} ({s.finding.figure})" for s in several)
     return f"In short\n\n{_bullets(items)}"
 
 

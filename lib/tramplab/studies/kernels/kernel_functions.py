@@ -9,7 +9,6 @@ from ...ftrace import releases
 from ...isa import ISAS
 from ...publish.figures.chart import Drawing, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name
 from ...vmlinux.open.image import TRAMPOLINES
 from ...vmlinux.results import beside
 from ...vmlinux.results.result import MADE
@@ -189,28 +188,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return {"different-total": int((first["kernel"] != first["lab"]).sum()), "kernel-more-total": int(more.sum())}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """The function that makes the most of all differences, and how many comparisons are looked into."""
-    if frame.empty:
-        return f"Nothing is off by more than {LITTLE} %."
-    cases = len(frame[["isa", "release", "hook", "part"]].drop_duplicates())
-    short = (frame["kernel"] - frame["lab"]).groupby(frame["function"]).sum()
-    name = str(short.abs().idxmax())
-    worst = frame[frame["function"] == name].assign(gap=lambda f: (f["kernel"] - f["lab"]).abs())
-    case = worst.loc[worst["gap"].idxmax()]
-    return (
-        f"{cases} comparisons are off by more than {LITTLE} %. The function behind most of that is {name}(), as in {case['hook']} "
-        f"on {isa_name(case['isa'])} {case['release']}: {case['kernel']} instructions in the kernel, {case['lab']} in the lab."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-kernel-functions",
         "Which functions make the difference?",
         chart=chart,
         table=table,
-        answer=answer,
         alt="A panel per ISA, a bar for each of the functions with the largest differences in one call: how many instructions more "
         "it executes in the kernel or in the lab. The table has every function.",
         limits="Emulated counts of instructions in one call; no timing. Two numbers: the kernel's and the lab's; 0: no such "

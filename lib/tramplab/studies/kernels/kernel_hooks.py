@@ -10,7 +10,7 @@ from ...base.width import WIDTH
 from ...isa import ISAS
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, slug
+from ...publish.phrases import isa_name, slug
 from ...vmlinux import hooks
 from ...vmlinux.results.result import added, made
 from ...vmlinux.saved import saved
@@ -104,11 +104,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"; and by how
     much, at the most, a hook adds more or less than there in the real-time flavour, "rt-most-percent", and in all other
-    flavours, "others-most-percent"."""
-    added = {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
+    flavours, "others-most-percent"; and that hook of the former, with its kernel, "rt-most"."""
+    values: dict[str, object] = {
+        f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()
+    }
     off = flavours(frame)
-    percent, rt = 100 * (off["here"] / off[PLAIN] - 1).abs(), off["flavour"] == "rt"
-    return added | {f"{name}-most-percent": round(float(percent[of].max()), 1) for name, of in (("rt", rt), ("others", ~rt))}
+    percent, rt = 100 * (off["here"] / off[PLAIN] - 1).abs(), off["flavour"] == RT
+    worst = off.loc[percent[rt].idxmax()]
+    values["rt-most"] = f"{worst['hook']} on {isa_name(worst['isa'])} {worst['release']}"
+    return values | {f"{name}-most-percent": round(float(percent[of].max()), 1) for name, of in (("rt", rt), ("others", ~rt))}
 
 
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:
@@ -163,37 +167,6 @@ def why_not(frame: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """What one ops, ten ops and one BPF program add in the newest plain kernel of each ISA."""
-    shown = plain(frame)
-    newest = shown[shown["release"] == next(iter(saved.newest().values()))["kernel"]["release"]]
-    parts, alike = [], []
-    for isa, part in newest.groupby("isa", sort=False):
-        cost = part.set_index("hook")["instructions"]
-        alike.append(cost["ops"] == cost["ops-static"])
-        parts.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
-    release = newest["release"].iloc[0].removeprefix("v")
-    one = "one ops, dynamic or static" if all(alike) else "one dynamic ops"
-    what = f"{one}, ten ops and a BPF program on the lab's trampoline"
-    return f"In Debian's {release} kernels {what} add {listed(parts)} instructions."
-
-
-def answer_flavours(frame: pd.DataFrame) -> str:
-    """Which flavours differ at all, and where one differs most."""
-    off = flavours(frame)
-    names = [f for f in dict.fromkeys(frame["flavour"]) if f != PLAIN]
-    same = [f for f in names if f not in set(off["flavour"])]
-    who = f"The flavours {listed(same)} execute" if len(same) > 1 else f"The flavour {listed(same)} executes"
-    first = f"{who} what the plain kernels do. " if same else ""
-    if off.empty:
-        return first.strip()
-    worst = off.loc[(off["here"] - off[PLAIN]).abs().idxmax()]
-    return (
-        f"{first}{listed(dict.fromkeys(off['flavour']))} kernels differ, most in {worst['hook']} on {isa_name(worst['isa'])} "
-        f"{worst['release']}: {worst['here']} instructions, not {worst[PLAIN]}."
-    )
-
-
 _LIMITS = (
     "Emulated counts of instructions in one call of bpf_fentry_test1(); no timing. The text of Debian's packages, booted without "
     "mitigations; callbacks and the traced function are left out. x86-64's kretprobe-brk is as functions without a patch site "
@@ -205,7 +178,6 @@ FIGURES = (
         "What does each hook add in Debian's kernels?",
         chart=lambda frame: stacked_bars("instructions", stack="kind")(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA, a bar per hook with one consumer: instructions that it adds to a call in the newest plain kernel "
         "that Debian has for all three. The table has all hooks and releases.",
         limits=_LIMITS,
@@ -218,7 +190,6 @@ FIGURES = (
         alt="A panel per PREEMPT_RT kernel, a bar per hook with one consumer: instructions that it adds to a call beyond those "
         "that it adds in the plain kernel of the same release. The table has all flavours and hooks.",
         table=flavours,
-        answer=answer_flavours,
         limits=_LIMITS,
         source="image",
     ),

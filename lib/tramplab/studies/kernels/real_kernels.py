@@ -94,31 +94,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: how many comparisons of each part there are and are near, and how many kernels of which releases."""
+    """Numbers for the prose: how many comparisons of each part there are, are near, and have the same loads and stores; and how
+    many kernels of which releases."""
     releases = dict.fromkeys(f["kernel"]["release"] for f in sorted(saved.plain(), key=lambda f: parse(f["kernel"]["release"])))
     values: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
     values["releases"] = listed(releases)
     for name, part in (("trampolines", TRAMPOLINE), ("c", CORE)):
         rows = frame[frame["part"] == part]
-        values |= {f"{name}-all": len(rows), f"{name}-near": int(rows["near"].sum())}
+        values |= {f"{name}-all": len(rows), f"{name}-near": int(rows["near"].sum()), f"{name}-equal": int(rows["equal"].sum())}
     return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How many comparisons are near, for trampolines and for C code, and where the C code is furthest off."""
-    assembly, c = (frame[frame["part"] == part] for part in (TRAMPOLINE, CORE))
-    worst = c.loc[c["off"].abs().idxmax()]
-    where = f"{worst['hook']} on {isa_name(worst['isa'])} {worst['release']}: {worst['lab']} instead of {worst['kernel']}"
-    moved = f"{_counted(int(assembly['equal'].sum()), len(assembly))} with the same loads and stores"
-    return (
-        f"The lab's trampolines execute as many instructions as those of Debian's kernels, give or take {INSTRUCTIONS}, in "
-        f"{_counted(int(assembly['near'].sum()), len(assembly))} comparisons, {moved}. Its C code is within {round(100 * PART)} % "
-        f"of theirs in {_counted(int(c['near'].sum()), len(c))}; it is furthest off for {where} instructions."
-    )
-
-
-def _counted(some: int, of: int) -> str:
-    return f"all {of}" if some == of else f"{some} of {of}"
 
 
 FIGURES = (
@@ -127,7 +111,6 @@ FIGURES = (
         "Does the lab execute as many instructions as real kernels?",
         chart=scatter("lab", against="kernel", name=("hook", "part"), series="release"),
         table=table,
-        answer=answer,
         alt="A panel per ISA, both axes logarithmic: instructions in the lab against instructions in Debian's kernel, a point for "
         "each hook and part of a call, a colour and shape for each release. On the line both are equal. The table has all numbers.",
         limits="Emulated counts of instructions in one call; no timing. Real: the text of Debian's packages, booted without "

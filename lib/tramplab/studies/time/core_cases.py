@@ -12,12 +12,11 @@ from ...base.errors import TramplabError, unknown
 from ...estimate import cores
 from ...estimate.cores import Core
 from ...estimate.cycles import BAND
-from ...estimate.judged import Case, Verdict, judge, summary
+from ...estimate.judged import Case, judge, summary
 from ...isa import ISAS
 from ...native import Result
 from ...native.cached import HOOKS, SHAPES, saved
 from ...publish.figures.figure import Figure
-from ...publish.phrases import listed
 from ...trampolines import shapes
 from ..memo import once
 from . import native_hooks, native_shapes, published_call_ops, published_pairs
@@ -113,32 +112,18 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles; and of an ISA's cores how many were
-    timed, "arm64-timed-total", and how many of those models are usable, "arm64-usable-total"."""
+    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles; of an ISA's cores how many were timed,
+    "arm64-timed-total", and how many of those models are usable, "arm64-usable-total"; and of these on all ISAs how many cases
+    judge them, "usable-cases", and how many lie in the band, "usable-inside"."""
     core = cores.get("golden-cove")
     values: dict[str, object] = {name: core[name].value for name in ("mispredict", "pop_flags", "forward")}
     values["branch"] = core["mispredict"].low
-    found = cases(frame)
+    found, good = cases(frame), []
     for isa in ISAS:
         timed = [v for c in cores.cores().values() if c.isa == isa and (v := judge(c.name, found)).cases]
         values |= {f"{isa}-timed-total": len(timed), f"{isa}-usable-total": sum(v.usable for v in timed)}
-    return values
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Which models are usable, which are not, and of which kinds of cores nothing was timed."""
-    found = cases(frame)
-    verdicts = [judge(core, found) for core in cores.cores()]
-    good, untimed = [v for v in verdicts if v.usable], [v.core for v in verdicts if not v.cases]
-    bad = [f"{v.core} ({v.inside} of {v.cases} in the band{_ranked(v)})" for v in verdicts if v.cases and not v.usable]
-    inside = f"{sum(v.inside for v in good)} of {sum(v.cases for v in good)} measured times"
-    text = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
-    text += f" Not usable are those of {listed(bad)}." if bad else ""
-    return text + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
-
-
-def _ranked(verdict: Verdict) -> str:
-    return "" if verdict.rank is None else f", rank correlation {verdict.rank:.2f}"
+        good += [v for v in timed if v.usable]
+    return values | {"usable-cases": sum(v.cases for v in good), "usable-inside": sum(v.inside for v in good)}
 
 
 FIGURES = (
@@ -146,7 +131,6 @@ FIGURES = (
         "fig-core-cases",
         "Whose estimates hold?",
         table=table,
-        answer=answer,
         limits=f"cases: measured times of this kind of core that set none of its parameters. in band: within {BAND:.0%} of the "
         "estimate. error: the median. rank: the least Spearman correlation of a set with five cases or more. Estimates of the "
         "others are shown here only.",

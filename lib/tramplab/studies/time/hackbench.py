@@ -158,25 +158,11 @@ def _fits(frame: pd.DataFrame) -> list[bool]:
     return ((frame["instructions"] - frame["counted"]).abs() <= frame["instructions_error"]).tolist()
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Whether misses and instructions agree, line by line."""
-    ip, every, less = _lines(frame).values()
-    alike = "the same" if ip["missed"] == every["missed"] else "not the same"
-    same = "alike" if abs(less["misses"]) <= less["misses_error"] else "not alike"
-    fits = _fits(frame)
-    return (
-        f"The replay has {alike} number of mispredicted returns for both ({ip['missed']} and {every['missed']} a redirected call); "
-        f"the published misses rose {same}. {sum(fits)} of {len(fits)} counts of instructions lie within the error of what the "
-        f"counters give per call. With all registers a call takes {_within(less['cycles'], less['cycles_error'])} cycles more."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-hackbench",
         "Do the counters of 2019 agree with the replay and the counts?",
         table=table,
-        answer=answer,
         limits="Published (20191022220259.70f7306b@gandalf.local.home): means of 20 runs of hackbench with twice their standard "
         "error, divided by the calls that the further branch misses make, at as many per call as the replay has. The lab: v5.17, "
         "callbacks of its own. Cycles are measured ones; the CPU is not named.",

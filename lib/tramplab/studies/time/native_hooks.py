@@ -20,7 +20,7 @@ from ...native.cached import HOOKS, own, saved
 from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.phrases import UNTIMED, estimated, listed, marked
+from ...publish.phrases import UNTIMED, estimated, marked
 from ..memo import each, once
 from ..shared.order import largest_first
 from . import native_machine
@@ -170,112 +170,41 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the page: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
-    windows agree "windows", "within" and "steady"; and of the largest result of each CPU whose own core has a usable model
-    "own-total", costs on which windows agree, and "own-inside", those in the band of that model."""
+    """Numbers for the page: cycles that an fexit program adds on the first CPU of which there are times of both _WAYS,
+    "fexit-call-cycles" and "fexit-jump-cycles", and its core, "fexit-core"; of the rule by which windows agree "windows", "within"
+    and "steady"; and of the largest result of each CPU whose own core has a usable model "own-total", costs on which windows
+    agree, "own-inside", those in the band of that model, and "own-missed", the hooks of the others."""
     shown = _largest(frame)
     shown = shown[shown["exact"].astype(bool) & shown["agreed"].astype(bool) & shown[["low", "cycles"]].notna().all(axis="columns")]
+    missed = [f"{r['hook']} on {r['core']}" for r in _records(shown) if not _inside(r)]
     return {
         "own-total": len(shown),
-        "own-inside": _inside(shown),
-        "jump": jump(native_machine.led(frame)),
+        "own-inside": len(shown) - len(missed),
+        "own-missed": ", ".join(missed),
+        **_jump(native_machine.led(frame)),
         "windows": NEEDED,
         "within": f"{WITHIN:.0%}",
         "steady": f"{STEADY:.0%}",
     }
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Whole sentences, because what is saved may grow: what a few hooks cost, which were not timed, and how many costs lie within
-    the models' bands, from the largest result of each CPU."""
-    parts = [part for _, part in _largest(frame).groupby("machine", sort=False)]
-    said = [s for part in parts for s in (f"{part['cpu'].iloc[0]}.", costs(part), lacks(part), within(part)) if s]
-    return " ".join(said) or "No times are saved in data/native/."
+def _inside(row: Mapping) -> bool:
+    """Does it lie in the band, whose ends are as exact as what is compared with them?"""
+    return row["low"] <= round(row["cycles"], 1) <= row["high"]
 
 
-def costs(part: pd.DataFrame) -> str:
-    """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    agreed = (r for r in _records(native_machine.led(part)) if r["agreed"])
-    good = {r["hook"]: r for r in agreed if not pd.isna(r["cycles"])}
-    named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
-    return f"What they add: {'; '.join(named)}." if named else ""
-
-
-def lacks(part: pd.DataFrame) -> str:
-    """How many hooks one machine's result does not have; "" if it has all."""
-    left = len(native_machine.untimed(part))
-    return f"{UNTIMED.capitalize()} on this machine: {left} of {left + part['hook'].nunique()} hooks." if left else ""
-
-
-def within(part: pd.DataFrame) -> str:
-    """How many of one machine's costs lie within the bands of the models, of those it agrees on; the nearest model first."""
-    good = part[part["agreed"].astype(bool) & part["cycles"].notna()]
-    if good.empty:
-        return "Its windows agree on no hook, so nothing is concluded."
-    if good["core"].isna().all():
-        return "No model of a core of its ISA is usable, so nothing is estimated."
-    modelled = good[good["low"].notna()]
-    if modelled.empty:
-        return "The lab has none of these hooks, so nothing is estimated."
-    first = _records(modelled)[0]
-    inside = {core: _inside(rows) for core, rows in modelled.groupby("core", sort=False)}
-    of = modelled["hook"].nunique()
-    others = listed([f"{core} {n}" for core, n in inside.items() if core != first["core"]])
-    also = f"; of other models: {others}" if others else ""
-    return f"{inside[first['core']]} of {of} measured costs lie within the band of the {native_machine.model(first)}{also}."
-
-
-def _inside(rows: pd.DataFrame) -> int:
-    """How many lie in the band, whose ends are as exact as what is compared with them."""
-    return sum(r["low"] <= round(r["cycles"], 1) <= r["high"] for r in _records(rows))
-
-
-def jump(frame: pd.DataFrame) -> str:
-    """What fexit costs by the call and by the jump, on each CPU of which there are times of both; a sentence in any case."""
+def _jump(frame: pd.DataFrame) -> dict[str, object]:
+    """What fexit costs by the call and by the jump on one CPU; 0 where there are not times of both."""
     good = frame[frame["agreed"].astype(bool) & (frame["hook"] == "bpf-fexit") & frame["cycles"].notna()]
-    parts = []
-    for call, jumped in itertools.product(_records(good), repeat=2):
-        if (call["release"], jumped["release"]) == _WAYS and call["cpu"] == jumped["cpu"] and jumped["ns"] > 0:
-            parts.append(
-                f"On {call['cpu']} fexit adds {_way(call)} with the call, up to {_WAYS[0]}, and {_way(jumped)} with the jump, "
-                f"from {_WAYS[1]}: {digits(call['ns'] / jumped['ns'])} times as much with the call."
-            )
-    return " ".join(parts) or f"No saved times on which windows agree are of both {_WAYS[0]} and {_WAYS[1]}."
+    core, call, jump = "", 0.0, 0.0
+    for before, after in itertools.product(_records(good), repeat=2):
+        if not core and (before["release"], after["release"]) == _WAYS and before["cpu"] == after["cpu"]:
+            core, call, jump = before["core"], before["cycles"], after["cycles"]
+    return {"fexit-core": core, "fexit-call-cycles": call, "fexit-jump-cycles": jump}
 
 
-def _way(row: Mapping) -> str:
-    """One side of the comparison: measured, estimated, and the mispredictions."""
-    out = f"{digits(row['ns'])} ns ({digits(row['cycles'])} cycles"
-    if not pd.isna(row["low"]):
-        out += f", estimated {_band(row)}; mispredicted returns by the replay: {row['missed']:.0f}"
-    if not pd.isna(row["counted"]):
-        out += f"; mispredicted branches by the CPU's counter: {digits(row['counted'])}"
-    return out + ")"
-
-
-def answer_here(frame: pd.DataFrame) -> str:
-    """What stands above this machine's table: sentences that are true of any machine."""
-    try:
-        result = own(HOOKS)
-    except TramplabError as e:
-        return f"There are no times of the machine that built this page: {e}"
-    parts = [native_machine.where(frame), result.verdict()]
-    if frame["agreed"].any():
-        parts += [costs(frame), lacks(frame), within(frame)]
-    return " ".join(filter(None, [*parts, *result.failures]))
-
-
-#: The last release with the one, and the first with the other (x86-64, commit 25e4e3565d45).
+#: The last release with the call, and the first with the jump (x86-64, commit 25e4e3565d45).
 _WAYS = ("v6.18", "v6.19")
-#: Hooks whose costs are quoted, and how.
-_QUOTED = (
-    ("direct", "a direct call"),
-    ("ops", "one ops"),
-    ("ops:2", "two"),
-    ("ops:10", "ten"),
-    ("bpf-fentry", "an fentry program"),
-    ("bpf-fexit", "an fexit program"),
-)
 
 
 def _records(frame: pd.DataFrame) -> list[dict]:
@@ -284,7 +213,7 @@ def _records(frame: pd.DataFrame) -> list[dict]:
 
 def _part(row: Mapping) -> str:
     """The title of a machine's part of the table."""
-    model = f"model of {row['core']} ({'own' if row['exact'] else 'nearest'} core)" if row["lead"] else native_machine.model(row)
+    model = f"model of {row['core']} ({'own' if row['exact'] else 'nearest'} core)" if row["lead"] else "no usable model"
     return f"{row['isa']} {row['release']}, {row['machine']}, {model}"
 
 
@@ -308,7 +237,6 @@ FIGURES = (
         "What does each hook add on a real CPU, and what was estimated?",
         chart=chart,
         table=table,
-        answer=answer,
         alt=_ALT,
         limits=_LIMITS,
         kind="native",
@@ -321,7 +249,7 @@ FIGURES = (
         rows=lambda _: here(),
         chart=chart,
         table=table,
-        answer=answer_here,
+        behind=lambda _: native_machine.said(HOOKS),
         alt=_ALT,
         limits=f"{_LIMITS} Every machine has its own.",
         kind="native",

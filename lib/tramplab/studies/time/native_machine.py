@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+import textwrap
+from dataclasses import dataclass
 
 import pandas as pd
 
 from ... import isa as isas
 from ...base.errors import TramplabError
+from ...base.width import INDENTED_WIDTH
 from ...estimate import cores, judged
 from ...estimate.cores import Core
 from ...ftrace.releases import NEWEST
 from ...native import Result, default_hooks
-from ...native.cached import HOOKS, saved
-from ...native.host import plain
+from ...native.cached import HOOKS, own, saved
 
 
 def core(result: Result) -> Core | None:
@@ -65,17 +67,6 @@ def facts(result: Result) -> dict[str, object]:
     }
 
 
-def model(row: Mapping) -> str:
-    """Which model a row is held against, in words."""
-    if not row["lead"]:
-        return "no usable model"
-    return f"model of {row['core']} ({_whose(bool(row['exact']))})"
-
-
-def _whose(exact: bool) -> str:
-    return "the CPU's own core" if exact else "the nearest to the CPU"
-
-
 def led(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the nearest model, so everything measured is there once."""
     return frame.drop_duplicates(["machine", *(c for c in ("hook", "shape", "way") if c in frame)])
@@ -92,10 +83,27 @@ def untimed(part: pd.DataFrame) -> tuple[str, ...]:
     return tuple(hook for hook in every if hook not in set(part["hook"]))
 
 
-def where(part: pd.DataFrame) -> str:
-    """A sentence on the machine whose rows these are; "" for no rows."""
-    if part.empty:
-        return ""
-    r = part.iloc[0]
-    whose = "" if r["machine"] == "here" else f" ({plain(r['machine'])}, {r['release']})"
-    return f"{r['cpu']}{whose}, {'a virtual machine' if r['virtual'] else 'no virtual machine'}, {r['date']}."
+@dataclass(frozen=True)
+class Said:
+    """Sentences below the table of a figure."""
+
+    sentences: str
+
+    @property
+    def html(self) -> str:
+        """For a page."""
+        return f"<p>{html.escape(self.sentences)}</p>"
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
+        return textwrap.fill(self.sentences, INDENTED_WIDTH)
+
+
+def said(kind: str) -> Said:
+    """Which machine built the page, on which of its times of a kind windows agree, and what failed; or why it has none."""
+    try:
+        result = own(kind)
+    except TramplabError as e:
+        return Said(f"There are no times of the machine that built this page: {e}")
+    return Said(" ".join([f"{result.provenance['cpu']}.", result.verdict(), *result.failures]))

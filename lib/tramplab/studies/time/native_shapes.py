@@ -207,57 +207,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return {"shapes": len(shapes.GRID), "model-least-rank": least, "count-most-rank": most}
 
 
-def answer_saved(frame: pd.DataFrame) -> str:
-    """Sentences on each saved machine."""
-    parts = [f"{native_machine.where(part)} {answer(part)}" for _, part in frame.groupby("machine", sort=False)]
-    return " ".join(parts) or "No times are saved in data/native/ on which windows agree."
-
-
-def answer(part: pd.DataFrame) -> str:
-    """How well the count and the models rank one machine's times, in sentences."""
-    table = ranks(part)
-    by_name = {r["estimator"]: r for r in table.to_dict("records")}
-    first = part.iloc[0]
-    parts = [f"The count of instructions {_rank(by_name['instructions'])}."]
-    if first["lead"]:
-        row = by_name[first["core"]]
-        parts.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")
-    else:
-        parts.append("No model of a core of its ISA is usable.")
-    return " ".join([*parts, counted(native_machine.led(part))])
-
-
-def _rank(row: Mapping) -> str:
-    if pd.isna(row["all_rank"]):
-        return "cannot be judged by so few shapes"
-    return f"ranks them with {digits(row['all_rank'])} and has a median error of {row['all_error']:.0f}%"
-
-
-def _balanced(row: Mapping) -> str:
-    if pd.isna(row["balanced_rank"]):
-        return "too few of those where no return is mispredicted were timed"
-    return f"those where no return is mispredicted it ranks with {digits(row['balanced_rank'])}"
-
-
-def counted(part: pd.DataFrame) -> str:
-    """By how much the replay's mispredicted returns and the CPU's mispredicted branches differ, in a sentence."""
-    both = part[part["counted"].notna() & part["missed"].notna()]
-    if both.empty:
-        return "The CPU's own count of mispredicted branches could not be read."
-    off = (both["missed"] - both["counted"]).abs().max()
-    return f"The CPU's own count of mispredicted branches differs from the replay by at most {digits(off)} per call."
-
-
-def answer_here(frame: pd.DataFrame) -> str:
-    """What stands above this machine's table: sentences that are true of any machine."""
-    try:
-        result = own(SHAPES)
-    except TramplabError as e:
-        return f"There are no times of the machine that built this page: {e}"
-    parts = [result.verdict(), *result.failures]
-    return " ".join([*([answer(frame)] if len(frame) else []), *parts])
-
-
 _POINTS = scatter("estimated", "measured", "shape", "way", low="low", high="high", facet="panel", columns=2)
 
 
@@ -283,7 +232,6 @@ FIGURES = (
         f"Do estimated cycles rank {len(shapes.GRID)} trampolines as a CPU does?",
         chart=chart,
         table=table,
-        answer=answer_saved,
         alt="A panel per machine, for the model of its core: estimated against measured nanoseconds that trampolines add to a "
         "call. The table below has rank correlations and errors of all models.",
         limits=_LIMITS,
@@ -295,7 +243,7 @@ FIGURES = (
         "Do they rank them as the machine that built this page does?",
         rows=lambda _: here(),
         table=table,
-        answer=answer_here,
+        behind=lambda _: native_machine.said(SHAPES),
         limits=f"{_LIMITS} Every machine has its own.",
         kind="native",
         measured=True,

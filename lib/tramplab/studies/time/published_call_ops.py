@@ -187,15 +187,6 @@ def off(frame: pd.DataFrame, one: Table, kind: str) -> str:
     return f"{(others[f'{kind}_ratio'] / others['published_ratio'] - 1).abs().median():.0%}"
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How far counts and estimates are from each table, in sentences."""
-    parts = []
-    for one in TABLES:
-        modelled = f", estimated {off(frame, one, 'cycles')}" if one.core else ""
-        parts.append(f"{one.machine}, counted {off(frame, one, 'instructions')}{modelled}")
-    return f"Median difference of the lab's ratios from the published ones: {'; '.join(parts)}."
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
     estimates is off, and of some cases the published time in ns, and the published, the counted and the estimated ratio to one
@@ -221,7 +212,6 @@ FIGURES = (
         "fig-published-call-ops",
         "Do counts and estimates grow as the published times of CALL_OPS do?",
         chart=lambda frame: dumbbell("ratio", "case", "by", low="low", high="high", facet="machine", shared=True)(dumbbells(frame)),
-        answer=answer,
         table=table,
         alt="A panel per published table and a line per case: the published time, the counted instructions and the estimated "
         "cycles that ops add to a call, all as multiples of one ops with CALL_OPS. The table below has every number.",

@@ -240,14 +240,6 @@ def _inside(frame: pd.DataFrame) -> pd.Series:
     return frame["published"].between(frame["low"], frame["high"])
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """In how many pairs the published ratio lies in the band, by core, and which of two hooks costs more."""
-    parts = [f"{_inside(part).sum()} of {len(part)} on {name}" for name, part in frame.groupby("core", sort=False)]
-    costly = _right(frame).sum()
-    which = "in every pair" if costly == len(frame) else f"in {costly} of {len(frame)} pairs"
-    return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(parts)}."
-
-
 _CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2, shared=True)
 _LIMITS = (
     "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
@@ -261,7 +253,6 @@ FIGURES = (
         "How much more does one hook cost than another?",
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
-        answer=answer,
         alt="A panel per core and a line per pair of hooks: how many times as much the first adds, as published and as estimated, "
         "with its band. The table below has every number.",
         limits=_LIMITS,
