@@ -16,7 +16,7 @@ from tramplab.native import cached, host, states, timing
 from tramplab.native.timing import default_hooks, outdated
 from tramplab.studies.time import native_hooks
 
-SAVED = {name: result for kind in cached.KINDS for name, result in cached.saved(kind).items()}
+SAVED = {name: result for kind in (*cached.KINDS, cached.EMPTY) for name, result in cached.saved(kind).items()}
 WHOLE = [name for name in SAVED if name.endswith("-hooks")]
 
 

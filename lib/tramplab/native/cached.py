@@ -24,6 +24,8 @@ from .result import Result, load, parsed
 
 HOOKS, SHAPES = "hooks", "shapes"
 KINDS = (HOOKS, SHAPES)
+#: What is timed only where it is asked for by name: hooks of states.EMPTY. Also how their names begin.
+EMPTY = "empty-"
 #: The environment variable, and the word that switches the times off.
 CHOICE, OFF = "TRAMPLAB_TIMES", "off"
 _PARTS = ("native", "guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab")
@@ -38,9 +40,15 @@ def own(kind: str) -> Result:
 
 
 def saved(kind: str) -> dict[str, Result]:
-    """The results in data/native/ by the name of their file."""
+    """The results in data/native/ by the name of their file: of HOOKS, SHAPES or EMPTY."""
     results = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
-    return {name: r for name, r in results.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
+    return {name: r for name, r in results.items() if _kind(r) == kind}
+
+
+def _kind(result: Result) -> str:
+    if "saves" in result.rows[0]:
+        return SHAPES
+    return EMPTY if all(str(row["hook"]).startswith(EMPTY) for row in result.rows[1:]) else HOOKS
 
 
 def own_file(kind: str, release: str) -> Path:

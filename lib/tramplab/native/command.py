@@ -22,6 +22,7 @@ from ..lab import hooks
 from .agreement import NEEDED
 from .cached import HOOKS, SHAPES, own_file, renew
 from .result import Result
+from .states import EMPTY
 from .timing import ROUNDS, time_hooks, time_shapes
 from .windows import LONGEST, MOST
 
@@ -39,8 +40,9 @@ _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to"
 def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser("native", help="the hooks' times on this machine's CPU")
+    named = ", ".join((*hooks.HOOKS, *EMPTY))
     p.add_argument(
-        "hook", metavar="HOOK", nargs="*", help=f"{', '.join(hooks.HOOKS)}; NAME:K for K callbacks (default: all but breakpoints)"
+        "hook", metavar="HOOK", nargs="*", help=f"{named}; NAME:K for K callbacks (default: all but breakpoints and empty-)"
     )
     p.add_argument("--release", metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument(

@@ -19,6 +19,7 @@ from ..base.arguments import whole
 from ..base.errors import TramplabError
 from ..emulate.machine import RECORD
 from ..emulate.memory.memory import differences
+from ..ftrace.ops import Request
 from ..isa import Isa
 from ..lab import hooks
 from ..lab.kernel import Kernel
@@ -26,10 +27,22 @@ from ..lab.measure import FUNCTIONS
 from ..lab.run import Run
 from ..lab.view import Function
 from ..trampolines import shapes
+from ..trampolines.plain import Ops
+from ..trampolines.sketch import Sketch
 
 #: Calls go through the loop in the guest, which passes the arguments that travel in registers everywhere.
 MAX_ARGS = 6
 BASELINE = "none"
+
+#: Further ones, on x86-64: trampolines that call what does nothing, as Andy Lutomirski asked to have them timed in October 2019.
+#: The direct call of ten instructions is the other side's.
+EMPTY: dict[str, Callable[[], Request]] = {
+    "empty-ten": lambda: Sketch(program="ftrace_stub"),
+    "empty-live": lambda: Ops(save="live", callback="ftrace_stub"),
+    "empty-clobbered": lambda: Ops(save="clobbered", callback="ftrace_stub"),
+    "empty-ops": lambda: Ops(callback="ftrace_stub"),
+    "empty-ops-regs": lambda: Ops(save="regs", callback="ftrace_stub"),
+}
 
 Attach = Callable[[Kernel, Function], AbstractContextManager]
 
@@ -115,6 +128,8 @@ def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> N
 
 def hook(spec: str) -> Attach:
     """A hook by name, or NAME:K for K callbacks; raises TramplabError for an unknown one."""
+    if spec in EMPTY:
+        return lambda kernel, function: kernel.attached(function, EMPTY[spec]())
     name, _, count = spec.partition(":")
     if not re.fullmatch(r"[^:]+(:[0-9]{1,4})?", spec):
         raise TramplabError(f"a hook is written NAME or NAME:CALLBACKS, e.g. ops:10, not {spec!r}.")

@@ -15,7 +15,7 @@ from . import host
 from .result import Result
 from .run import Outcome, run
 from .script import TimingPlan
-from .states import BASELINE, Attach, hook, shape, subject
+from .states import BASELINE, EMPTY, Attach, hook, shape, subject
 from .windows import MOST, Series, fill
 
 ROUNDS, MAX_ROUNDS, MAX_WINDOWS = 500, 20_000, 1000
@@ -89,7 +89,8 @@ def outdated(result: Result) -> tuple[str, ...]:
     isa, release, args = isas.get(str(facts["isa"])), str(facts["release"]), int(str(facts["arguments"]))
     every = {str(s): shape(s) for s in shapes.GRID}
     was = {str(r["hook"]): r["code"] for r in result.rows}
-    variants = {name: every.get(name) or hook(name) for name in was if name in every or name.partition(":")[0] in hooks.HOOKS}
+    known = {*every, *EMPTY, *hooks.HOOKS}
+    variants = {name: every.get(name) or hook(name) for name in was if name.partition(":")[0] in known}
     now = {s.name: s.code for s in subject(isa, release, variants, args).states}
     return tuple(name for name, code in was.items() if now.get(name) != code)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..base.arguments import of_name
 from ..ftrace.releases import Features
-from . import bpf, direct, fitting, fprobe, kprobe, placed, plain, saving, shapes, single
+from . import bpf, direct, fitting, fprobe, kprobe, placed, plain, saving, shapes, single, sketch
 from .kind import RELEASES, Kind, SlowPathKind
 
 #: Every kind, in the order in which their hooks are listed.
@@ -20,6 +20,7 @@ KINDS: tuple[Kind, ...] = (
     kprobe.KIND,
     shapes.KIND,
     placed.KIND,
+    sketch.KIND,
 )
 
 #: Name -> a slow path other than the release's, for a kernel that is made with slow_path=.
