@@ -3,13 +3,12 @@
 Known is the layout of all code that was there when the kernel was built: objtool works it out from the code, and here
 `layouts` does. Code that is made at run time has none of its own. The copy of a common trampoline is looked up where it was
 copied from. In BPF's trampolines the frame pointer is assumed to point to a record, which it does from behind their prologue to
-their epilogue; outside of that, and in any other code that is not known, the same is a guess.
+their epilogue; outside of that, in older kernels, and in any other code that is not known, the same is a guess.
 
 The rules are those of arch/x86/kernel/unwind_orc.c: from the second frame on the layout before the call counts, not the one
 behind it, and frames must go up. A return trampoline pushes its own address, so that it looks as if it had called itself; what a
-return hook took the place of is looked up for that. How the kernel knows where BPF's frame pointer holds is of December 2025
-(01bc3b6db18d); earlier ones called all of that a guess. What the kernel's assembly annotates by hand is worked out from the code
-too.
+return hook took the place of is looked up for that. The guess is of ae6a45a08689 (June 2019), and that the kernel knows where BPF's
+frame pointer holds is of 01bc3b6db18d. What the kernel's assembly annotates by hand is worked out from the code too.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 
 from ..emulate.decode import Instruction, at
 from ..emulate.image import Image
+from ..ftrace import releases
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
 from ..trampolines.fprobe import Fgraph, Fprobe, Shared
@@ -35,6 +35,8 @@ from .recovery import TRAMPOLINES
 TABLES = {"x86_64": x86_64.layouts}
 #: What a frame record means, as push rbp; mov rbp, rsp makes it.
 RECORD = Layout(True, 2 * WORD, -2 * WORD)
+#: Since when a kernel knows where the frame pointer of BPF's code points to a record (01bc3b6db18d); before, that was a guess.
+KNOWN_SINCE = "v6.19"
 #: Beside an ops: those who have a copy of a common trampoline, where each ops has its own.
 _COPIED = (Fprobe, Shared, Fgraph, Kprobe)
 _OUTERMOST = "caller"  # the component that calls from outside: there, as in entry code, a stack ends
@@ -104,12 +106,13 @@ def of(kernel: Kernel) -> Orc | None:
     image = kernel.image
     copies: list[Copy] = []
     framed: set[int] = set()
+    knows = releases.parse(kernel.features.release) >= releases.parse(KNOWN_SINCE)
     for ops in kernel.slowpath.ops:
         common = isinstance(ops.request, _COPIED) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
         if ops.trampoline and common:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))
-        for made in ops.generated if isinstance(ops.request, Bpf) else ():
+        for made in ops.generated if knows and isinstance(ops.request, Bpf) else ():
             layouts = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
             framed |= {address for address, layout in layouts.items() if layout == RECORD}
     return Orc(image, _of_image(image), tuple(copies), frozenset(framed))
