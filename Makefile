@@ -121,6 +121,8 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@$(PY) -m tramplab.vmlinux races
 	@echo "== running who hands on registers: data/kernel-frames.json"
 	@$(PY) -m tramplab.vmlinux frames
+	@echo "== unwinding hooked calls: data/kernel-walks.json"
+	@$(PY) -m tramplab.vmlinux walks
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
 	@$(PY) -m tramplab.vmlinux probes
 

@@ -57,6 +57,8 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (KERNEL, '"frame_bytes": 0', '"frame_bytes": null', "hooks, number 1, frame_bytes: expected `int`, got `null`."),
         ("kernel-probes.json", '"fprobe"', '"fprobes"', "unknown value 'fprobes'; did you mean fprobe"),
         ("bpf-trampolines.json", '"fentry"', '"entry"', "unknown value 'entry'; did you mean fentry"),
+        ("kernel-walks.json", '"reliable": null', '"reliable": true', "debian-6.1-arm64 both has a reliable walk and has none"),
+        ("kernel-walks.json", '"hook": "ops"', '"hook": "opt"', "debian-6.1-amd64 has a hook that it has not, or an unknow"),
         (FRAMES, '"sha256": "', '"sha256": "\\ud800', "debian-6.1-amd64, sha256: a SHA-256 has 64 hexadecimal digits in small"),
         (FRAMES, '"kind": "true", ', "", "debian-6.1-amd64, frames, number 1, slots, number 5 has no kind."),
         (KERNEL, '"trampoline": {"instructions": 39', '"trampoline": {"instructions": 38', "what is counted of ops lacks somethi"),

@@ -15,7 +15,7 @@ MEASURED = {
     "booted/*.json": "59b87d64f6a6",
     "bpf-trampolines.json": "c71f8beaa56c",
     "function-sizes.yml": "66b9ecd85a8d",
-    "kernel-*.json": "32eac4bf58ff",
+    "kernel-*.json": "31585e742f43",
     "kernels/*.json": "438be3481242",
     "native/*.json": "8078871e9d11",
     "published.csv": "25cda244da80",

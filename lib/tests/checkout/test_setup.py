@@ -44,7 +44,8 @@ BELOW = {
     "returns": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "unwind", "sparsity"},
     "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
     "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
-    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races", "sparsity", "returns"},
+    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races"}
+    | {"unwind", "sparsity", "returns"},
     "boot": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "vmlinux"},
     "publish": set(),
     "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", *ANALYSES, "native", "vmlinux", "boot", "publish"},

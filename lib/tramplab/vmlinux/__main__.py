@@ -12,6 +12,7 @@ _PROGRAMS = {
     "recount": "saved.recount",
     "races": "saved.races_saved",
     "frames": "saved.frames_saved",
+    "walks": "saved.walks_saved",
     "probes": "saved.probes_saved",
     "sizes": "saved.sizes",
 }

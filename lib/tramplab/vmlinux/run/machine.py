@@ -231,6 +231,11 @@ class RealMachine:
         """symbol+offset of an address, what was made for hooks included."""
         return _name(self.made, address) or self._symbol(address)
 
+    def handlers(self, function: Traced) -> list[int]:
+        """Where own code begins that a hook of this function calls, of all that was made."""
+        component = self._component(function)
+        return sorted({made.address for made in self.made if component(made.address) == "callback"})
+
     # inside
 
     def _arrived(self, stacked: int) -> None:
