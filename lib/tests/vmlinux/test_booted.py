@@ -17,7 +17,8 @@ from tramplab.isa.riscv64 import NOP4
 from tramplab.vmlinux.booted import boot
 from tramplab.vmlinux.booted.alternatives import POPCNT
 from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
-from tramplab.vmlinux.booted.mitigations import SRSO
+from tramplab.vmlinux.booted.mitigations import RETPOLINES, SRSO
+from tramplab.vmlinux.booted.mitigations import SAFE as SAFE_RETURNS
 from tramplab.vmlinux.open.image import Opened
 
 NEEDED = ("__alt_instructions", "__return_sites", "__retpoline_sites")
@@ -86,6 +87,22 @@ def test_retpolines_and_safe_returns(sections, place, monkeypatch):
     found = [s.data[at(7) - s.address :][:5] for s in after]
     assert found[0] != linked == found[1]
     assert boot(kernel, SRSO).done[-1] == "1 returns are safe ones, indirect branches are retpolines"
+
+
+@without_sections
+def test_retpolines_or_safe_returns(sections, place, monkeypatch):
+    """One of the two, and the other plain."""
+    monkeypatch.setitem(bootable._NAMES, 9, f"T{SAFE}")
+    kernel = opened(place, bootable.kernel(sections=sections))
+    both = {n: patched(kernel, n, SRSO) for n in (1, 2)}
+    assert [{n: patched(kernel, n, kind) for n in (1, 2)} for kind in (RETPOLINES, SAFE_RETURNS)] == [
+        {1: BOOTED[1], 2: both[2]},
+        {1: both[1], 2: BOOTED[2]},
+    ]
+    assert [boot(kernel, kind).done[-1] for kind in (RETPOLINES, SAFE_RETURNS)] == [
+        "1 returns made plain, indirect branches are retpolines",
+        "1 returns are safe ones, 1 indirect branches made plain",
+    ]
 
 
 def test_a_return_may_have_a_prefix(place, monkeypatch):

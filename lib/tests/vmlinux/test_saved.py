@@ -6,7 +6,9 @@ import pytest
 
 from support import ROOT
 from tramplab.emulate.counting.counts import COMPONENTS
+from tramplab.estimate.returnstack import CALLERS
 from tramplab.vmlinux import hooks
+from tramplab.vmlinux.booted.mitigations import WITH
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.results import beside
@@ -61,11 +63,20 @@ def test_debian_builds_kernels_as_their_releases_are_but_for_preemption_and_ubsa
 
 @each
 def test_what_runs_with_mitigations_is_more(found):
-    """Of x86-64's kernels, and of the same hooks."""
-    counted = found.get("srso", {})
-    plain = {row["hook"]: saved._core(row) for row in found["hooks"] if row["status"] == "measured"}
+    """Of x86-64's kernels, and of the same hooks. A retpoline adds two instructions to a call, three to a jump, and a return that
+    misses; a safe return adds three and misses, in the call and above it; and so does a retpoline's own, where there are both. A
+    return that its function makes without a thunk may miss as it did."""
+    counted = found.get("mitigated", {})
+    plain = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
     assert set(counted) == (set(plain) if found["kernel"]["isa"] == "x86_64" else set())
-    assert all(counted[hook] >= plain[hook] + 3 for hook in counted)
+    for hook, of in counted.items():
+        assert tuple(of) == WITH
+        (retpolines, pairs, above), (safe, missed, all_above), (both, all_missed, _) = of.values()
+        before, missed_before = saved._core(plain[hook]), plain[hook]["return_mispredicts"]
+        indirect, (returns, odd) = pairs - missed_before["own"], divmod(safe - before, 3)
+        assert above == missed_before["outer"] and all_above == CALLERS and returns >= 1 and not odd
+        assert 0 <= missed - returns <= missed_before["own"] and all_missed - missed == indirect, hook
+        assert 2 * indirect <= retpolines - before <= 3 * indirect and both - safe == retpolines - before + 3 * indirect, hook
 
 
 @each

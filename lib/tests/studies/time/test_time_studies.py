@@ -17,7 +17,7 @@ from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import cached, default_hooks, load
 from tramplab.publish.figures.show import show
-from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack
+from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack, thunks
 from tramplab.trampolines import shapes
 
 
@@ -75,6 +75,21 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
     assert numbers["hooks"] == "direct+ops, bpf-fexit, bpf-fmodret"
     assert (numbers["fexit-old-release"], numbers["fexit-new-release"]) == ("v6.16", "v7.2")
     assert (numbers["arm64-fexit-own"], numbers["riscv64-fexit-own"], numbers["x86_64-fexit-own"]) == (2, 1, 0)
+
+
+def test_with_safe_returns_calls_and_returns_in_pairs_no_longer_matter():
+    """In Debian's kernels every return through the thunk misses, so the jump to fexit's trampoline spares none, and all callers of
+    an untraced call miss; a retpoline misses once per indirect call, which a lone ops has not."""
+    of = thunks.rows().set_index(["release", "hook", "booted"])
+    assert not of.index.duplicated().any() and len(of) == 4 * len(thunks._ROWS)
+    safe = of[of.index.get_level_values("booted").isin(["safe returns", "both"])]
+    assert set(safe["above"]) == {thunks.CALLERS} and safe["own"].min() == 1
+    plain = of.xs("none", level="booted")
+    assert {hook for (_, hook), above in plain["above"].items() if above} == {"bpf-fexit", "kretprobe"}
+    assert plain["above"][thunks.OLD, "bpf-fexit"] == thunks.CALLERS and plain["above"][thunks.NEW, "bpf-fexit"] == 0
+    pairs = of.xs("retpolines", level="booted")
+    assert (pairs["own"] - plain["own"]).loc[thunks.NEW, ["none", "ops", "ops:2", "kprobe"]].tolist() == [0, 0, 2, 1]
+    assert ((of.xs("both", level="booted") - of.xs("safe returns", level="booted"))["own"] == pairs["own"] - plain["own"]).all()
 
 
 # -- native times, made up

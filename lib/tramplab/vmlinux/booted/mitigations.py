@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-#: Through the thunks that it is linked with; as where no mitigation is wanted; or through retpolines and SRSO's safe return, as on
-#: a CPU that has neither IBRS of its own nor a fix for SRSO (arch/x86/kernel/cpu/bugs.c, spectre_v2_select_mitigation() and
-#: srso_apply_mitigation()).
-LINKED, NONE, SRSO = MITIGATIONS = ("linked", "none", "srso")
+#: Through the thunks that it is linked with; as where no mitigation is wanted; through retpolines, as on a CPU without enhanced
+#: IBRS; through SRSO's safe return, as on Zen 4, whose automatic IBRS spares the retpolines; or through both, as on Zen 3, which
+#: has neither IBRS of its own nor a fix for SRSO (arch/x86/kernel/cpu/bugs.c, spectre_v2_select_mitigation() and
+#: srso_apply_mitigation(); 706d51681d63, e7862eda309e, fb3bd914b3ec).
+LINKED, NONE, RETPOLINES, SAFE, SRSO = MITIGATIONS = ("linked", "none", "retpolines", "safe-returns", "srso")
+#: Those that a CPU is booted with.
+WITH = (RETPOLINES, SAFE, SRSO)
 #: To what a return jumps, where it does.
-RETURN_THUNKS = {LINKED: "__x86_return_thunk", SRSO: "srso_return_thunk"}
+RETURN_THUNKS = {LINKED: "__x86_return_thunk", SAFE: "srso_return_thunk", SRSO: "srso_return_thunk"}
+#: With which of them a branch to what a register holds stays the retpoline that it is linked as.
+RETPOLINED = (RETPOLINES, SRSO)

@@ -12,7 +12,7 @@ from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..open.image import Opened
 from ..open.sections import damaged
 from .alternatives import apply, nops
-from .mitigations import LINKED, NONE, RETURN_THUNKS, SRSO
+from .mitigations import LINKED, NONE, RETPOLINED, RETURN_THUNKS, SRSO
 from .sites import no_sites
 from .tables import Read, reached, rows
 from .text import Text
@@ -36,10 +36,13 @@ def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     returns = [] if mitigations == LINKED else list(_return_sites(opened, text))
     done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, _spared(opened, mitigations))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
-    if mitigations == SRSO:
-        done.append(f"{_returns(text, returns, _safe(opened))} returns are safe ones, indirect branches are retpolines")
-    elif mitigations == NONE:
+    if mitigations == NONE:
         done.append(f"{_returns(text, returns)} returns and {_retpolines(opened, text)} indirect branches made plain")
+    elif mitigations != LINKED:
+        safe = _safe(opened) if mitigations in RETURN_THUNKS else 0
+        now = f"{_returns(text, returns, safe)} returns {'are safe ones' if safe else 'made plain'}"
+        plain = "" if mitigations in RETPOLINED else f"{_retpolines(opened, text)} indirect branches made plain"
+        done.append(f"{now}, {plain or 'indirect branches are retpolines'}")
     return "nop5", done
 
 
@@ -55,7 +58,7 @@ def _spared(opened: Opened, mitigations: str) -> set[int]:
     still come by; and in the thunks of registers, which are linked as retpolines, where these are wanted."""
     spared: set[int] = set()
     for s in opened.image.symbols.values() if mitigations != NONE else ():
-        if s.name == RETURN_THUNKS[LINKED] or (mitigations == SRSO and _THUNK.match(s.name)):
+        if s.name == RETURN_THUNKS[LINKED] or (mitigations in RETPOLINED and _THUNK.match(s.name)):
             spared.update(range(s.address, s.address + s.size))
     return spared
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..booted.mitigations import NONE, SRSO
+from ..booted.mitigations import NONE, WITH
 from ..open.image import Opened, open_image
 from ..open.opening import opening
 from ..run import measure
@@ -38,11 +38,16 @@ def result(machine: RealMachine, function: str, measured: Iterable[Measured]) ->
     return {"kernel": facts.of(machine), "function": function, **body, "hooks": [measure.row(m) for m in measured]}
 
 
-def mitigated(opened: Opened, function: str) -> dict[str, int]:
-    """Instructions of a call, of site, trampoline and C code, with each hook of an x86-64 kernel that is booted with retpolines and
-    SRSO's safe return."""
-    rows = [measure.row(m) for m in measure.every(RealMachine(opened, SRSO), function)]
-    return {row["hook"]: added(row)["instructions"] for row in rows if row["status"] == measure.MEASURED}
+def mitigated(opened: Opened, function: str) -> dict[str, dict[str, list[int]]]:
+    """Each hook of an x86-64 kernel, with the mitigations of WITH: instructions of a call, of site, trampoline and C code, and the
+    mispredicted returns of the call and of its callers, see estimate.returnstack."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for mitigations in WITH:
+        for row in (measure.row(m) for m in measure.every(RealMachine(opened, mitigations), function)):
+            if row["status"] == measure.MEASURED:
+                counts = [added(row)["instructions"], *(row["return_mispredicts"][n] for n in ("own", "outer"))]
+                found.setdefault(row["hook"], {})[mitigations] = counts
+    return found
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:

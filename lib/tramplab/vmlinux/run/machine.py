@@ -36,6 +36,7 @@ USUAL = (FUNCTION, "vfs_read", "schedule")
 #: Functions whose bodies are run: they take numbers and call nothing. The second returns the sum of an int and a u64.
 WHOLE = (FUNCTION, "bpf_fentry_test2")
 _GAP = 16 << 20  # bytes from the image's end to the module area, in multiples of which it begins
+_RET = b"\xc3"  # x86-64's (Intel SDM vol. 2, RET)
 _MODULES, _HEAP, _STACK, _OWN, _FAR = 64 * PAGE, 1024 * PAGE, 8 * PAGE, 16 * PAGE, 16 * PAGE
 #: From the module area: of data, of the stack, and of code that a call of 128 MiB does not reach. The stack's upper half is where a
 #: task's would be: at an exception arm64 and riscv64 tell a full one by bit 14 of sp.
@@ -147,11 +148,14 @@ class RealMachine:
         return self.block(b"".join((v & (1 << 64) - 1).to_bytes(8, "little") for v in values))
 
     def code(self, make: Callable[[int], bytes], name: str, where: str = "modules") -> int:
-        """Room for code, filled with what make(address) gives; where: "modules", "own" (counted as callback), or "far"."""
+        """Room for code, filled with what make(address) gives; where: "modules", in which a return at the end is the kernel's (see
+        leave), as a JIT has it; "own" (counted as callback); or "far"."""
         area = self._areas[where]
         address = self._room.get(where, area.address + (_MODULES // 2 if where == "modules" else 0)) + 15 & ~15
         address += cfi.ROOM if self.checks_calls and where == "own" else 0
         data = make(address)
+        if where == "modules" and self.leave and data.endswith(_RET):
+            data = data[:-1] + self.leave(address + len(data) - 1)
         if address + len(data) > area.end - 16:
             raise TramplabError("there is no room left for code: attach fewer ops.")
         self._room[where] = address + len(data)

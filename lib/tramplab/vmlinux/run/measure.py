@@ -119,8 +119,9 @@ def row(m: Measured) -> dict[str, Any]:
     """A measurement as plain data.
 
     components: counts by component. frame_bytes, frame_bytes_written: the trampolines' frame. stack_bytes: how deep the call goes.
-    return_mispredicts: see estimate.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
-    trampolines that ran, and of what was generated for it. notes: what is not as in a booted kernel, for this hook.
+    return_mispredicts: see estimate.returnstack, without the callbacks' own, which have no thunks where a kernel's have. symbols:
+    instructions, loads and stores of each of the kernel's functions and trampolines that ran, and of what was generated for it.
+    notes: what is not as in a booted kernel, for this hook.
     """
     entry: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
     if m.run is None:
@@ -128,6 +129,7 @@ def row(m: Measured) -> dict[str, Any]:
     if m.hook.notes:
         entry["notes"] = m.hook.notes
     counts, replayed = m.run.counts, returnstack.replay(m.run)
+    missed = [m.run.component_of(int(m.run.recording.pc[miss.step])) for miss in replayed.where if miss.step is not None]
     theirs = {m.run.symbol_of(pc) for pc in m.run.instructions if m.run.component_of(pc) in ("trampoline", "core")}
     return {
         **entry,
@@ -135,6 +137,6 @@ def row(m: Measured) -> dict[str, Any]:
         "frame_bytes": m.run.frame.frame,
         "frame_bytes_written": m.run.frame.written,
         "stack_bytes": m.run.frame.deepest,
-        "return_mispredicts": {"own": replayed.own, "outer": replayed.outer},
+        "return_mispredicts": {"own": len(missed) - missed.count("callback"), "outer": replayed.outer},
         "symbols": {name: [c.instructions, c.loads, c.stores] for name, c in sorted(counts.by_symbol.items()) if name in theirs},
     }

@@ -19,6 +19,7 @@ from ...base.paths import temporary
 from ...emulate.counting.counts import COMPONENTS
 from ...ftrace import releases
 from .. import hooks
+from ..booted.mitigations import NONE
 from ..debian.fetch import content
 from ..debian.list import FILE, Package, packages
 from ..results.result import machine_of, mitigated, result
@@ -30,6 +31,7 @@ UNCOUNTED = "uncounted"
 #: The keys of a measured hook's row.
 _MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
 _COUNTED = ("instructions", "loads", "stores")
+_MISSED = ("own", "outer")
 
 _Span = tuple[Annotated[str, Meta(pattern="^0x[0-9a-f]+$")], Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]]
 
@@ -97,7 +99,9 @@ class _File(Entry, frozen=True):
     kernel: _Kernel
     function: str
     hooks: Annotated[tuple[_Hook, ...], Meta(min_length=1)]
-    srso: dict[str, Natural] = field(default_factory=dict)
+    mitigated: dict[str, dict[Literal["retpolines", "safe-returns", "srso"], tuple[Natural, Natural, Natural]]] = field(
+        default_factory=dict
+    )
 
 
 @functools.cache
@@ -183,12 +187,19 @@ def added(isa: str, release: str, hook: str) -> int | None:
     return None
 
 
-def mitigated_added(release: str, hook: str) -> int | None:
-    """The same of x86-64 where the kernel is booted with retpolines and SRSO's safe return, see result.mitigated."""
+def with_mitigations(release: str, hook: str, mitigations: str) -> tuple[int, int, int] | None:
+    """Of a call in x86-64's plain kernel of a release, booted with some mitigations or NONE: the instructions that a hook adds, and
+    the mispredicted returns of the call and of its callers; None where none was counted."""
     for one in plain():
-        counted = one.get("srso", {})
-        if one["kernel"]["release"] == release and hook in counted:
-            return int(counted[hook]) - int(counted["none"])
+        if (one["kernel"]["isa"], one["kernel"]["release"]) != ("x86_64", release):
+            continue
+        counted = one["mitigated"]
+        if mitigations == NONE:
+            measured = {row["hook"]: row for row in one["hooks"] if row["status"] == "measured"}
+            counted = {name: {NONE: [_core(row), *map(row["return_mispredicts"].get, _MISSED)]} for name, row in measured.items()}
+        if hook in counted:
+            instructions, own, outer = counted[hook][mitigations]
+            return instructions - counted["none"][mitigations][0], own, outer
     return None
 
 
@@ -204,7 +215,7 @@ def make(package: Package) -> dict[str, Any]:
         machine = machine_of(path)
         found = result(machine, FUNCTION, measure.every(machine))
         if machine.isa.name == "x86_64":
-            found["srso"] = mitigated(machine.opened, FUNCTION)
+            found["mitigated"] = mitigated(machine.opened, FUNCTION)
     return {"package": _about(package), **found}
 
 

@@ -19,6 +19,7 @@ from ....returns import PARTS, SHADOW, held
 from ....trampolines.bpf import Bpf
 from ....trampolines.fprobe import Fprobe
 from ....trampolines.kprobe import Kretprobe
+from ....vmlinux.booted.mitigations import NONE, SRSO
 from ....vmlinux.saved import saved
 from ...memo import once
 from ..mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks, get
@@ -219,7 +220,8 @@ def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _debian(mechanism: str, booted: str) -> int | None:
     hook = get("x86_64", mechanism).debian if mechanism in _DEBIAN else ""
-    return saved.added("x86_64", LATEST, hook) if booted == PLAIN else saved.mitigated_added(LATEST, hook)
+    counted = saved.with_mitigations(LATEST, hook, NONE if booted == PLAIN else SRSO)
+    return counted and counted[0]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

@@ -12,6 +12,8 @@ from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.phrases import slug
 from ....publish.table import pivot
+from ....vmlinux.booted.mitigations import SRSO
+from ....vmlinux.saved import saved
 from ...memo import once
 from ..costs.return_costs import FUNCTION, calls
 from ..mechanisms import builds
@@ -78,15 +80,23 @@ def whole(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and mechanism: mispredicted returns of the function, the hook and the callers, per call in a loop, what a call
-    leaves on the stack, and by which instruction the caller is gone back to."""
+    """A line per ISA and mechanism: mispredicted returns of the function, the hook and the callers, per call in a loop, in Debian's
+    kernel with mitigations, what a call leaves on the stack, and by which instruction the caller is gone back to."""
     data = whole(frame)
     printed = data[["isa", "name"]].assign(**{short: data[part] for short, part in zip(_SHORT, PARTS, strict=True)})
     printed["loop"] = data["settled"]
     printed["left"] = [f"{n:+d}" if n else "0" for n in data["left"]]
     printed["leaves by"] = data["leaves"]
-    printed.attrs["right"] = [*_SHORT, "loop", "left"]
+    printed.insert(6, "SRSO", [_safe(str(r.isa), str(r.release), str(r.mechanism)) for r in data.itertuples()])
+    printed.attrs["right"] = [*_SHORT, "loop", "SRSO", "left"]
     return printed
+
+
+def _safe(isa: str, release: str, mechanism: str) -> str:
+    """Mispredicted returns of the call in Debian's kernel, booted with retpolines and SRSO's safe return; "-" for none counted."""
+    hook = next(build.debian for build in builds(isa) if (build.release, build.mechanism) == (release, mechanism))
+    counted = saved.with_mitigations(release, hook, SRSO) if isa == "x86_64" else None
+    return str(counted[1]) if counted else "-"
 
 
 _SHORT = ("function", "hook", "callers")
@@ -117,6 +127,8 @@ FIGURES = (
         f"and those of {CALLERS} callers above it. The table has the same per call in a loop, what a call leaves on the return "
         "stack, and the instruction that goes back to the caller.",
         limits=f"Emulated calls and a model of the return stack: {ENTRIES} entries, repaired by nothing, left alone by exceptions; "
-        f"no timing. {CALLERS} callers return without calling. loop: per call, when a loop makes it over and over.",
+        f"no timing. {CALLERS} callers return without calling. loop: per call, when a loop makes it over and over. SRSO: of the "
+        "call in Debian's kernel of that release, booted with retpolines and safe returns; callers' returns miss after any call.",
+        source="both",
     ),
 )
