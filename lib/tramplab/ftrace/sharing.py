@@ -82,6 +82,11 @@ class SharingSlowPath(SlowPath):
 
     # inside
 
+    def _awaited(self, ops: Registered) -> Sync:
+        """For a shared ops nobody waits: it is the core kernel's own and not freed (ftrace_shutdown), and a replaced hash is freed
+        later (free_ftrace_hash_rcu)."""
+        return Sync.CALL_RCU if ops in self._hosts.values() else super()._awaited(ops)
+
     def _join(self, member: Registered, shared: Request, maker: Maker) -> tuple[Registered, list[Step]]:
         """The shared ops lets the functions through, then its callback finds the member."""
         kind = type(shared)
@@ -121,14 +126,15 @@ class SharingSlowPath(SlowPath):
         steps, old = self._refiltered(host)
         for f in new:
             self.records[f].add(host)
-        return steps + self._update(new) + self._behind(old)
+        return steps + self._update(new) + self._behind(old, Sync.CALL_RCU)
 
     def _narrow(self, kind: type[Request], members: Sequence[Registered]) -> list[Step]:
         """Narrow the shared ops to the functions that are still wanted, and unregister it when there are none."""
         host = self._hosts[kind]
         if not members:
+            steps = super().unregister(host)
             del self._hosts[kind]
-            return super().unregister(host)
+            return steps
         gone = tuple(f for f in host.functions if not any(m.wants(f) for m in members))
         if not gone:
             return []
@@ -136,7 +142,7 @@ class SharingSlowPath(SlowPath):
         steps, old = self._refiltered(host)
         for f in gone:
             self.records[f].remove(host, self.wanting(f))
-        return steps + self._update(gone) + self._behind(old)
+        return steps + self._update(gone) + self._behind(old, Sync.CALL_RCU)
 
     def _refiltered(self, host: Registered) -> tuple[list[Step], list[Step]]:
         return self.memory.refilter(host, {f: r.site.ip for f, r in self.records.items()})

@@ -100,7 +100,7 @@ class SlowPath:
         steps += self._update(ops.functions)
         table, old = self._direct_table()
         freeing = maker_of(ops.request, self.makers).free(ops)
-        return steps + table + self._behind([*freeing, *old, *self.memory.free(ops)])
+        return steps + table + self._behind([*freeing, *old, *self.memory.free(ops)], self._awaited(ops))
 
     # answers
 
@@ -181,10 +181,14 @@ class SlowPath:
             if isinstance(step, Free):
                 step.owner.give(step.what)
 
+    def _awaited(self, ops: Registered) -> Sync:
+        """What frees wait for when an ops leaves."""
+        return Sync.RCU_TASKS
+
     @staticmethod
-    def _behind(frees: list[Step]) -> list[Step]:
-        """Steps that free memory, after the wait for all tasks that may still use it; none if nothing is to be freed."""
-        return [Wait(Sync.RCU_TASKS, "nobody is still in the ops or its trampoline"), *frees] if frees else []
+    def _behind(frees: list[Step], sync: Sync = Sync.RCU_TASKS) -> list[Step]:
+        """Steps that free memory, after the wait for those that may still use it; none if nothing is to be freed."""
+        return [Wait(sync, "nobody is still in the ops or its trampoline"), *frees] if frees else []
 
     def _direct_table(self) -> tuple[list[Step], list[Step]]:
         """Rewrite the one hash of direct targets, in releases that have it: the steps, and those that free the old hash."""
