@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from struct import pack as in_bytes
 
 from ..base.errors import TramplabError
 from ..build.dwarf import Struct
 from ..emulate.image import Image
 from .ops import Registered
-from .steps import Free, Step, Write, block, pointer, word
+from .steps import Free, Step, Write, block, word
 
 GOLDEN_RATIO = 0x61C8864680B583EB  # hash_64() of the kernel and of guest/core/hash.h
 ENTRY, MAX_BITS = "ftrace_func_entry", 12
@@ -83,16 +84,18 @@ def hash_table(
     """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into; bits: of the
     number of buckets, if it is not as in bits_of()."""
     bits = bits_of(len(entries)) if bits is None else bits
-    size = image.struct(ENTRY).size
+    entry = image.struct(ENTRY)
+    order = sorted(("next", "ip", "direct"), key=lambda name: entry.fields[name].offset)  # its three words
     head = 8 << bits
-    base = heap.take(head + size * len(entries))
+    base = heap.take(head + entry.size * len(entries))
     table, rows = [0] * (1 << bits), []
     for i, (address, direct) in enumerate(sorted(entries.items())):
         b = bucket(address, bits)
-        rows.append(fields(image, ENTRY, {"next": table[b], "ip": address, "direct": direct}))
-        table[b] = base + head + size * i
+        row = {"next": table[b], "ip": address, "direct": direct}
+        rows += [row[name] for name in order]
+        table[b] = base + head + entry.size * i
     members = {"size_bits": bits, "buckets": base, "count": len(entries)}
-    return members, b"".join(pointer(p) for p in table) + b"".join(rows), base
+    return members, in_bytes(f"<{len(table) + len(rows)}Q", *table, *rows), base
 
 
 def private_of(image: Image, index: int) -> int:
