@@ -125,6 +125,8 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@$(PY) -m tramplab.vmlinux walks
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
 	@$(PY) -m tramplab.vmlinux probes
+	@echo "== reading how large structs are: data/kernel-structs.json"
+	@$(PY) -m tramplab.vmlinux structs
 
 # Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial: two minutes.
 booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and measure probes there (data/booted)

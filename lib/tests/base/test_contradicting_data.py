@@ -71,6 +71,7 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (FRAMES, '"provider": "return_to_handler"', '"provider": "ftrace_caller"', "debian-6.1-amd64 has a provider twice"),
         ("kernel-races.json", '"outcome": "safe", "steps": 0', '"outcome": "safe", "steps": 1', "what is safe has steps to what"),
         ("kernel-races.json", '"fetch": "stale"', '"fetch": "coherent"', "debian-6.1-arm64: a scheme is there twice, or what is"),
+        ("kernel-structs.json", '"kprobe": 128', '"kprobes": 128', "debian-7.2-amd64 has other structs than are asked for: run"),
         ("kernel-probes.json", '"6.1.176-1"', '"6.1.177-1"', "debian-6.1-amd64 is of another image than is listed: run"),
         (HOOKS, '"ns_min": 3.7895', '"ns_min": 0', "rows, number 2, ns_min: a call takes more than 0 ns, not 0. The"),
         (HOOKS, '"cpu": ', '"core": ', "provenance has no cpu. The result is damaged;"),

@@ -24,6 +24,7 @@ PROGRAMS = {
     "tramplab.vmlinux races": ("tramplab.vmlinux.saved.races_saved", [RELEASES, PACKAGES]),
     "tramplab.vmlinux frames": ("tramplab.vmlinux.saved.frames_saved", [RELEASES, PACKAGES]),
     "tramplab.vmlinux probes": ("tramplab.vmlinux.saved.probes_saved", [PACKAGES]),
+    "tramplab.vmlinux structs": ("tramplab.vmlinux.saved.structs", [RELEASES, PACKAGES]),
     "tramplab.vmlinux sizes nothing": ("tramplab.vmlinux.saved.sizes", []),
     "bench": ("bench.speed", [RELEASES]),
     "bench races": ("bench.races", [RELEASES]),
@@ -138,7 +139,7 @@ def test_what_is_not_a_program_is_named():
     usual = signal.getsignal(signal.SIGINT)
     cases = {
         (bench.main, "spin"): "name `races`, or nothing for everything.",
-        (vmlinux.main, ""): "say what: recount, races, frames, probes, sizes.",
+        (vmlinux.main, ""): "say what: recount, races, frames, probes, structs, sizes.",
         (vmlinux.main, "race"): "unknown program 'race'; did you mean races",
         (vmlinux.main, "probes now"): "probes takes nothing more.",
         (vmlinux.main, "sizes"): "name one kernel image.",

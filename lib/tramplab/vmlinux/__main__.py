@@ -14,6 +14,7 @@ _PROGRAMS = {
     "frames": "saved.frames_saved",
     "walks": "saved.walks_saved",
     "probes": "saved.probes_saved",
+    "structs": "saved.structs",
     "sizes": "saved.sizes",
 }
 #: Subcommands with arguments of their own.

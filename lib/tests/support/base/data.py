@@ -17,7 +17,7 @@ from tramplab.publish.claims import claims
 from tramplab.publish.findings import findings
 from tramplab.sparsity.context import programs
 from tramplab.vmlinux.debian import list as listed
-from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved, walks_saved
+from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved, structs, walks_saved
 
 DATA = ROOT / "data"
 #: What is read as facts, by its name in data/; golden tables are not.
@@ -32,6 +32,7 @@ _READERS = {
     "kernel-frames.json": frames_saved.read,
     "kernel-probes.json": probes_saved.read,
     "kernel-walks.json": walks_saved.read,
+    "kernel-structs.json": structs.read,
     "booted/guard-fix.json": booted.guard_fix.__wrapped__,
     "booted/list-not-ended.json": booted.list_not_ended.__wrapped__,
     "booted/segment-fix.json": booted.segment_fix.__wrapped__,
