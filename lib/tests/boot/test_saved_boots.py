@@ -13,8 +13,8 @@ from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.counted import expected
 from tramplab.boot.probes import PROBES
-from tramplab.boot.readings import Executed, those
-from tramplab.boot.trials import TRIALS
+from tramplab.boot.readings import Executed, Module, Refused, those
+from tramplab.boot.trials import MANY, TRIALS
 from tramplab.cli import main
 from tramplab.publish.findings import findings, rendered
 from tramplab.studies import stated
@@ -192,6 +192,21 @@ def test_a_graph_tracer_costs_again_what_it_did_when_a_second_one_has_left(one):
     assert abs(left - alone) < 5
     both = those(Executed, saved.tried(one, "second-leaves", "graph-both"))
     assert both[0].instructions > 1.3 * alone if both else one["kernel"]["release"] == "v6.1"
+
+
+def test_a_link_waits_for_each_function_only_on_riscv64():
+    """As the page on many functions says, of kernels that have links."""
+    waits = {}
+    for one in EVERY:
+        read = [reading for n in MANY for reading in saved.tried(one, "many-functions", f"on-{n}")]
+        if refused := those(Refused, read):
+            assert {reading.error for reading in refused} == {"ENOTSUP"}
+        else:
+            waits[one["kernel"]["isa"], one["kernel"]["release"]] = [reading.called for reading in those(Module, read)]
+    assert {isa for isa, _ in waits} == {"x86_64", "arm64", "riscv64"}
+    for (isa, _), (first, *_, last) in waits.items():
+        grown = last - first
+        assert MANY[-1] - MANY[0] <= grown <= MANY[-1] if isa == "riscv64" else 0 <= grown <= 3
 
 
 def test_one_trial_is_made_again_and_the_rest_stays(monkeypatch):

@@ -306,8 +306,32 @@ _LEAVES = Trial(
         f"write {TRACING}/current_tracer nop",
     ),
 )
+#: How many functions a link of kprobe_multi is put on, of those whose names follow the prefix of system calls.
+MANY = (1, 5, 15)
+_CALLED = (
+    *("sethostname", "setdomainname", "reboot", "personality", "sysinfo", "umask", "times", "getrusage", "setpriority"),
+    *("getpriority", "setpgid", "symlinkat", "linkat", "mknodat", "fchownat"),
+)
+#: ISA -> what each wait for other CPUs calls while functions are attached, on the CPU that waits: once for a wait.
+WAITS = {"x86_64": "do_sync_core", "arm64": "kick_all_cpus_sync", "riscv64": "flush_icache_all"}
+
+
+def _waiting(functions: int) -> Iterator[str]:
+    """How often the kernel waits for its CPUs while a link is put on so many functions."""
+    (load, link), off = multi(False).on, multi(False).off
+    yield from (load, _do("k 0 {waits.entry} {waits.inside}"), f"say say on-{functions}")
+    yield link.replace("{name}", " ".join(f"{{prefix}}{name}" for name in _CALLED[:functions]))
+    yield from (READING, *off, _do("K 0"))
+
+
+_MANY = Trial(
+    "many-functions",
+    "how often the kernel waits for its CPUs while a BPF program is put on several functions at once",
+    (),
+    tuple(step for functions in MANY for step in _waiting(functions)),
+)
 #: By name.
-TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW, _LIST, _LEAVES)}
+TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT, _STACKS, _WINDOW, _LIST, _LEAVES, _MANY)}
 
 
 def get(name: str) -> Trial:
@@ -331,10 +355,19 @@ def _framed(machine: RealMachine, function: str) -> int:
     return symbol.address
 
 
+def _waits(machine: RealMachine) -> dict[str, str]:
+    """The first byte of what waits call, and the offset of its first instruction that takes a kprobe: no FENCE.I does."""
+    at = machine.opened.image.symbols[WAITS[machine.isa.name]].address
+    first = machine.machine.instruction_at(at)
+    return {"entry": f"{at:x}", "inside": f"{first.size if first.mnemonic == 'fence.i' else 0:x}"}
+
+
 def steps(machine: RealMachine, trial: Trial, more: Sequence[str] = ()) -> str:
     """The whole plan."""
     context: dict[str, Any] = {name: SimpleNamespace(**plan.places(machine, name)) for name in trial.functions}
     context["leaf"] = SimpleNamespace(**plan.places(machine, _LEAF))
     context["returned"] = f"{_framed(machine, 'ftrace_return_to_handler'):x}"
-    context["body"] = f"{plan.PREFIX[machine.isa.name]}getpid"
+    context["prefix"] = plan.PREFIX[machine.isa.name]
+    context["body"] = f"{context['prefix']}getpid"
+    context["waits"] = SimpleNamespace(**_waits(machine))
     return plan.rendered(machine, [step.format_map(context) for step in trial.steps], more)

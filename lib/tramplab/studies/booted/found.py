@@ -11,7 +11,7 @@ import pandas as pd
 from ...boot import saved
 from ...boot.plan import READ
 from ...boot.readings import Executed, Hits, Line, Module, Of, Panic, Reading, Refused, those
-from ...boot.trials import DEEP, SIZES
+from ...boot.trials import DEEP, MANY, SIZES
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map
 from ...publish.figures.chart.theme import NOTHING, RIGHT, WRONG
@@ -243,7 +243,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and readings as numbers: what a guarded ops adds,
     and adds later; what an ops with the RCU flag adds, and adds later, and so the graph tracer; of ten calls those that an event
     counts after another one, those whose code segment is not 0, and the lines of a stack trace, after zeros and after ones, and the
-    same of kernels with a fix and without."""
+    same of kernels with a fix and without; the waits for a link on five functions, "arm64-v7-2-many-5"."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
         name = slug(f"{row.isa} {row.release} {_JUDGES[row.finding][0]}")
@@ -258,6 +258,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         for label in ("rcu", "rcu-left", "tracer-left", "graph", "graph-both", "graph-left"):
             read = saved.tried(found, "second-leaves", label)
             out[f"{kernel}-{label}-adds"] = _refused(read) or round(_first(Executed, read).instructions - none)
+        for n in MANY:
+            read = saved.tried(found, "many-functions", f"on-{n}")
+            out[f"{kernel}-many-{n}"] = _refused(read) or _first(Module, read).called
         after = saved.tried(found, "user-mode", "fprobe-event-after")
         out[f"{kernel}-user-mode-after"] = _refused(after) or _user_calls(after)
     for found in saved.segment_fix():
