@@ -12,7 +12,7 @@ from tramplab.studies.callops import timed
 from tramplab.studies.direct.contention import contention
 from tramplab.studies.direct.kprobe import kprobe_ways
 from tramplab.studies.direct.returns import fprobe_since
-from tramplab.studies.direct.single import single_attach
+from tramplab.studies.direct.single import many_attach, single_attach
 from tramplab.studies.front import answers
 from tramplab.studies.returns.costs.return_published import ROUNDS
 from tramplab.studies.time import hackbench, published_call_ops, published_pairs
@@ -29,6 +29,7 @@ READERS = {
     "direct/returns/fprobe_since": fprobe_since.speeds,
     "direct/kprobe/kprobe_ways": lambda: [kprobe_ways.copies(), *map(kprobe_ways.ratios, kprobe_ways.ROUNDS)],
     "direct/single/single_attach": single_attach.saved_waits,
+    "direct/single/many_attach": many_attach.attach_times,
     "front/answers": lambda: [published.get(name) for both in answers.PUBLISHED.values() for name in both if name],
     "returns/costs/return_published": lambda: [
         published.get(r.ids + bench) for r in ROUNDS for bench in ("kretprobe", "kprobe", r.other, r.entry)

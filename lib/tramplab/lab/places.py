@@ -13,7 +13,7 @@ from ..emulate.memory.memory import Area
 from ..emulate.traps import Vector
 
 STACK_SIZE = 4 * PAGE
-MODULE_SIZE = 16 * PAGE
+MODULE_SIZE = 128 * PAGE
 HEAP_SIZE = 64 * PAGE
 #: Offsets from the ISA's module_base.
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
