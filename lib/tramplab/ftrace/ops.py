@@ -78,6 +78,7 @@ class Registered:
     trampoline: address of its own trampoline, 0 if none.
     trampoline_size: bytes of it that were made for this ops.
     direct: target of its direct call, 0 if none; from v6.19 x86-64 marks a target that is to be jumped to by an odd address.
+    jumped: hypothetical: a site of arm64 that reaches it jumps to it, for which the site's target is odd.
     alone: why it must be the only one on its functions, "" if it need not.
     must_reach: the error where a site does not reach it by itself, "" if it need not; {} in both stands for the function.
     generated: code that was made for it.
@@ -100,6 +101,7 @@ class Registered:
     trampoline: int = 0
     trampoline_size: int = 0
     direct: int = 0
+    jumped: bool = False
     alone: str = ""
     must_reach: str = ""
     generated: tuple[Generated, ...] = ()

@@ -116,7 +116,8 @@ class SlowPath:
         common = self.image.address("ftrace_regs_caller" if record.has("REGS") else "ftrace_caller")
         if record.has("DIRECT") and record.count == 1:
             direct = self._direct(function)
-            return direct if self._reaches(record.site, direct) else common
+            jumped = any(o.jumped for o in self.wanting(function))
+            return direct | jumped if self._reaches(record.site, direct) else common
         if record.has("TRAMP"):
             trampoline = self.wanting(function)[0].trampoline
             return trampoline if self._reaches(record.site, trampoline) else common

@@ -45,10 +45,12 @@ def taken(place: abi_places.Place) -> tuple[str, ...]:
 
 @contextmanager
 def hooked(lab: abi.Lab, hook: str) -> Iterator[BpfHooked]:
-    """Attach a hook's programs to every function, and an ops to all of them where the hook has one."""
+    """Attach a hook's programs to every function, and an ops to all of them where the hook has one; behind a colon, Bpf's level."""
+    hook, _, level = hook.partition(":")
     (fentry, fmod_ret, fexit), shared = HOOKS[hook]
     functions = taken(lab.place)
-    requests = [Bpf(fentry=fentry, fexit=fexit, fmod_ret=fmod_ret, observe=True, filter=(f,)) for f in functions]
+    programs = {"fentry": fentry, "fexit": fexit, "fmod_ret": fmod_ret}
+    requests = [Bpf(**programs, observe=True, level=level, filter=(f,)) for f in functions]
     others = [Ops(filter=functions)] if shared else []
     with lab.kernel.attached(None, *requests, *others) as registered, BpfHooked(lab, hook, registered).watched() as h:
         yield h

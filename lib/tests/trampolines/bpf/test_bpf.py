@@ -9,6 +9,7 @@ from support.abi import abi_calls
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.estimate.returnstack import replay
 from tramplab.isa import ISAS
+from tramplab.isa.arm64 import BL, B
 from tramplab.isa.x86_64 import CALL, ENDBR64, JMP
 from tramplab.lab import hooks
 from tramplab.trampolines.bpf.request import MOST_PROGRAMS
@@ -92,6 +93,38 @@ def test_x86_jumps_to_a_trampoline_that_calls_the_function(release, opcode):
         assert (missed.own, missed.outer) == ((1, 8) if opcode is CALL else (0, 0))
     with k.attached(f, Bpf(fentry=1)) as (ops,):
         assert k.machine.read(f.site.ip, 5) == CALL.encode(f.site.ip, ops.generated[0].address)
+
+
+@pytest.mark.parametrize(
+    "isa, level, far, missed",
+    [
+        ("arm64", "", False, (2, 8)),
+        ("arm64", "jump", False, (0, 0)),
+        ("arm64", "pop", False, (1, 0)),
+        ("arm64", "jump", True, (1, 8)),
+        ("arm64", "pop", True, (1, 0)),
+        ("riscv64", "", False, (1, 8)),
+        ("riscv64", "pop", False, (0, 0)),
+        ("riscv64", "pop", True, (0, 0)),
+    ],
+)
+def test_what_no_kernel_has_keeps_calls_and_returns_in_pairs(isa, level, far, missed):
+    """The caller, the function and the program see what they see as it is; arm64's site jumps only to what it reaches."""
+    k = Kernel(isa)
+    at = (k.image.address("ftrace_caller") // 4096 * 4096 + (512 << 20)) if far else 0
+    k = Kernel(isa, room_at=[at] if far else [])
+    f, before = k.function("three_args"), text(k)
+    with k.attached(f, Bpf(fexit=1, level=level, at=at)) as (ops,):
+        run, base = k.call(f, 1, 2, 3), ops.generated[0].address
+        assert run.value == 34 and hits(k) == 1 and (not far or base == at)
+        found = replay(run)
+        assert (found.own, found.outer) == missed
+        if isa == "arm64":
+            branch, to = (B, base) if level == "jump" and not far else (BL, k.image.address("ftrace_caller") if far else base)
+            assert k.machine.read(f.site.ip, 4) == branch.encode(f.site.ip, to)
+    assert text(k) == before
+    with k.attached(f, Bpf(fexit=1, level=level, at=at)):
+        assert k.call(f, 1, 2, 3).value == 34
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -216,6 +249,8 @@ def test_what_the_lab_does_not_know_the_shape_of_is_refused():
     [
         (lambda: Bpf(), "a BPF trampoline needs at least one program"),
         (lambda: Bpf(fentry=-1, fexit=3), "a BPF trampoline needs at least one program"),
+        (lambda: Bpf(fentry=1, level="pop"), "level= is for fexit and fmod_ret programs, one of jump, pop."),
+        (lambda: Bpf(fexit=1, level="push"), "level= is for fexit and fmod_ret programs, one of jump, pop."),
         (
             lambda: Bpf(fentry=20, fexit=19),
             f"39 programs are too many for one trampoline; a function can have {MOST_PROGRAMS}.",
@@ -230,6 +265,22 @@ def test_impossible_requests(make, message):
     with pytest.raises(TramplabError) as e:
         make()
     assert str(e.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "isa, request_, message",
+    [
+        ("x86_64", Bpf(fexit=1, level="jump"), "x86_64 has no trampoline with level='jump': since v6.19 its kernels jump to one"),
+        ("riscv64", Bpf(fexit=1, level="jump"), "riscv64 has no trampoline with level='jump': the site's JALR goes by t0"),
+        ("arm64", Bpf(fexit=1, at=1 << 40), "there is no room for a trampoline at 0x10000000000: name it in Kernel(room_at=)."),
+    ],
+)
+def test_what_an_isa_does_not_have_is_refused(isa, request_, message):
+    k = Kernel(isa)
+    before = text(k)
+    with pytest.raises(TramplabError) as e:
+        k.attach(k.function("three_args"), request_)
+    assert str(e.value).startswith(message) and not k.slowpath.ops and text(k) == before
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -24,6 +24,11 @@ PLACES = tuple(
     for release in releases
 )
 CASES = [(place, hook) for place in PLACES for hook in bpf_abi.HOOKS]
+CASES += [
+    (abi_places.Place(isa, "v7.2"), f"{hook}:{level}")
+    for isa, level in (("arm64", "jump"), ("arm64", "pop"), ("riscv64", "pop"))
+    for hook in ("bpf-fexit", "bpf-all", "bpf-all+ops")
+]
 
 hooked = attached(bpf_abi.hooked, CASES)
 

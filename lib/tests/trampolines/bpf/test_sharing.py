@@ -18,6 +18,14 @@ every_place = pytest.mark.parametrize(("isa", "release"), PLACES)
 CALLING = [(isa, release) for isa, release in PLACES if isa != "riscv64"]
 
 
+def test_a_trampoline_that_arm64_jumps_to_has_no_way_back_to_call():
+    k = Kernel("arm64")
+    for both in orders(k, "two_args", fexit=1, level="jump"):
+        with pytest.raises(TramplabError, match="that calls two_args cannot share it with an ops that changes the ip on arm64"):
+            k.attach(None, *both)
+        assert not k.slowpath.ops
+
+
 def functions(isa: str, release: str) -> list[str]:
     """Those that can have BPF programs."""
     return [name for name in CALLS if name in bpf_abi.taken(abi_places.Place(isa, release))]

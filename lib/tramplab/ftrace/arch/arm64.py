@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
-from ...isa.arm64 import BL, MOV_X9_LR, NOP
+from ...isa.arm64 import BL, MOV_X9_LR, NOP, B
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
 from .common import beside, defines, protection, words_before
@@ -73,8 +73,8 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """The bytes of the site while it calls target."""
-    return BL.encode(s.ip, target)
+    """The bytes of the site while it calls target; hypothetical: it jumps to an odd one."""
+    return (B if target & 1 else BL).encode(s.ip, target & ~1)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:

@@ -3,7 +3,9 @@ function, which are copied once more from the caller's, the programs' context, t
 result, x19 and x20.
 
 Calls go through x10, because programs and kernel text need not lie in a BL's reach. The function is entered by RET x10 with
-x30 made by hand, and not by BLR: that pops the return address which the patch site's BL pushed, and pushes nothing.
+x30 made by hand, and not by BLR: that pops the return address which the patch site's BL pushed, and pushes nothing. Two
+hypothetical trampolines enter it by BLR, and so keep calls and returns in pairs: one to which the site jumps, and one that first
+pops by a RET.
 """
 
 from __future__ import annotations
@@ -78,7 +80,12 @@ def frame(plan: TrampolinePlan) -> Frame:
 
 def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """Make the records and the frame, and fill the array."""
-    yield Text("stp x29, x9, [sp, #-16]!\nmov x29, sp\nstp x29, x30, [sp, #-16]!\nmov x29, sp")
+    if plan.pops:
+        yield Text("adr x10, #8\nret x10")
+    yield Text("stp x29, x9, [sp, #-16]!\nmov x29, sp")
+    if plan.jumped:  # x30 is the caller's: the function's record needs an address in the function
+        yield Address("x10", plan.body)
+    yield Text(f"stp x29, {'x10' if plan.jumped else 'x30'}, [sp, #-16]!\nmov x29, sp")
     yield Text(f"sub sp, sp, #{f.size}")
     if plan.guards:
         yield Text(f"mov x10, #{len(plan.words)}\nstr x10, [sp, #{f.count}]")
@@ -157,7 +164,8 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     yield from _arguments(plan, f)
     for _, place in plan.stacked:
         yield _copied(place, 8 * place, 8)
-    yield Text(f"ldr x10, [sp, #{f.size + 8}]\nadr x30, #8\nret x10")
+    enter = "blr x10" if plan.jumped or plan.pops else "adr x30, #8\nret x10"
+    yield Text(f"ldr x10, [sp, #{f.size + 8}]\n{enter}")
     yield keep_result(f)
 
 

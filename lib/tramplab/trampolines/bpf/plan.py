@@ -50,6 +50,7 @@ class TrampolinePlan:
     program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs.
     pushes_saved: x86-64 pushes rbx below all else, and has no slot for it.
     jumped: entered by a jump, not by a call.
+    pops: hypothetical: it takes from the core's return stack what the patch site's call has pushed there.
     landing_pad: starts with the ISA's landing pad.
     through_way_back: calls the address that the site's call returns to, not the body; only ISAs whose trampolines are made again
         for that ask for it (see Sharing).
@@ -68,6 +69,7 @@ class TrampolinePlan:
     program_nops: bool = False
     pushes_saved: bool = False
     jumped: bool = False
+    pops: bool = False
     landing_pad: bool = False
     through_way_back: bool = False
 

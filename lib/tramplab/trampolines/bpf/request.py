@@ -10,6 +10,8 @@ from ..reentry import ending
 
 #: BPF_MAX_TRAMP_LINKS
 MOST_PROGRAMS = 38
+#: Ways of keeping calls and returns in pairs that no kernel has.
+LEVELS = JUMP, POP = ("jump", "pop")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,9 @@ class Bpf(Request):
         cookie, else the first), 0 unless set; not 0, it keeps the function from running and becomes its result.
     reenters: programs that count and then call a traced function, see trampolines/reentry; they return 0.
     watch: fentry and fexit programs of guest/consumers/returns.c, which do what they are told.
+    level: hypothetical: how a trampoline that calls the function keeps calls and returns in pairs: "jump", the site jumps to it
+        where it gets there; "pop", the trampoline removes from the return stack what the site's call has pushed.
+    at: where the trampoline lies, in the room of Kernel(room_at=); 0 for the module area.
     """
 
     fentry: int = 0
@@ -33,6 +38,8 @@ class Bpf(Request):
     observe: bool = False
     reenters: str = ""
     watch: bool = False
+    level: str = ""
+    at: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,6 +47,8 @@ class Bpf(Request):
             raise TramplabError("a program that calls a traced function does not observe: leave out observe=.")
         if self.watch and (self.observe or self.reenters or self.fmod_ret):
             raise TramplabError("watch= is for fentry and fexit programs of its own: leave observe=, reenters= and fmod_ret= out.")
+        if self.level not in ("", *LEVELS) or (self.level and not self.calls_function):
+            raise TramplabError(f"level= is for fexit and fmod_ret programs, one of {', '.join(LEVELS)}.")
         if min(self.fentry, self.fexit, self.fmod_ret) < 0 or not self.programs:
             raise TramplabError("a BPF trampoline needs at least one program: give fentry, fexit or fmod_ret a number.")
         if self.programs > MOST_PROGRAMS:

@@ -164,7 +164,8 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     yield from _arguments(plan, f)
     for i, place in plan.stacked:
         yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place - f.size}(s0)")
-    yield Call(plan.body)
+    # by the hints a JALR that links ra and goes by t0 pops what the site's JALR pushed, which is where it goes, and then pushes
+    yield Text(f"ld t0, {f.size - 8}(sp)\njalr ra, 0(t0)") if plan.pops else Call(plan.body)
     yield keep_result(f)
 
 

@@ -19,11 +19,17 @@ from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
 from .plan import BpfProgram, Guards, Sharing, TrampolinePlan
 from .protocol import BpfArch
-from .request import Bpf
+from .request import JUMP, LEVELS, POP, Bpf
 from .shape import items
 from .signature import require_taken
 
 MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+#: The hypothetical ways in which an ISA's trampoline can keep calls and returns in pairs, and why in no other.
+_LEVELS = {"x86_64": (), "arm64": LEVELS, "riscv64": (POP,)}
+_WHY = {
+    "x86_64": "since v6.19 its kernels jump to one that calls the function",
+    "riscv64": "the site's JALR goes by t0, and so a jump is a return by the hints; level='pop' needs none",
+}
 #: The kernel makes no trampoline larger than a page.
 LARGEST = 4096
 
@@ -53,6 +59,8 @@ class BpfTrampolines:
         if isinstance(request, Bpf) and request.guarded and not features["bpf"]:
             when = history(features.isa, "bpf")
             raise TramplabError(f"the lab does not know what guards BPF programs in {features}, only {when}.")
+        if isinstance(request, Bpf) and request.level not in ("", *_LEVELS[features.isa]):
+            raise TramplabError(f"{features.isa} has no trampoline with level={request.level!r}: {_WHY[features.isa]}.")
         if len(functions) != 1:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
         require_taken(self._image.prototypes[functions[0]], features)
@@ -80,7 +88,7 @@ class BpfTrampolines:
                 self._guest.counters.give(number)
             raise
         self._taken[ops.index] = counters
-        ops.direct = base | plan.jumped
+        ops.direct, ops.jumped = (base, True) if request.level == JUMP else (base | plan.jumped, False)
         ops.generated = (Generated(base, len(data), "bpf_trampoline"),)
         names = (f"bpf_prog[{ops.index}.{n}]" if n else f"bpf_tramp_image[{ops.index}]" for n in range(len(blocks)))
         ops.structs = dict(zip(blocks, names, strict=True))
@@ -100,7 +108,8 @@ class BpfTrampolines:
             ]
         steps += [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
         steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
-        return steps + [Free(self._guest.modules, made.address, "the BPF trampoline") for made in ops.generated]
+        made = () if ops.request.at else ops.generated
+        return steps + [Free(self._guest.modules, one.address, "the BPF trampoline") for one in made]
 
     # inside
 
@@ -112,10 +121,10 @@ class BpfTrampolines:
         how = MODULES[self._image.isa.name].SHARING
         request, function = ops.request, ops.functions[0]
         before = ops.direct, ops.generated, ops.shared
-        if request.calls_function and how is Sharing.REFUSED:
+        if request.calls_function and (how is Sharing.REFUSED or request.level == JUMP):
             raise TramplabError(
                 f"a BPF trampoline that calls {function} cannot share it with an ops that changes the ip on "
-                f"{self._image.isa.name}: {how.value}; detach the one first."
+                f"{self._image.isa.name}: {Sharing.REFUSED.value}; detach the one first."
             )
         ops.shared = True
         if not ops.generated or not request.calls_function or how is Sharing.AS_IT_IS:
@@ -154,11 +163,14 @@ class BpfTrampolines:
                 f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
                 f"{LARGEST} are allowed: attach fewer programs."
             )
-        base = self._guest.modules.take(size)
+        if request.at and not any(start <= request.at and request.at + size <= end for start, end in self._guest.gaps):
+            raise TramplabError(f"there is no room for a trampoline at {request.at:#x}: name it in Kernel(room_at=).")
+        base = request.at or self._guest.modules.take(size)
         try:
             return base, lay_out(isa, module, pieces, base)
         except TramplabError:
-            self._guest.modules.give(base)
+            if not request.at:
+                self._guest.modules.give(base)
             raise
 
     def _writes(self, blocks: list[int], counters: list[int]) -> list[Step]:
@@ -196,7 +208,9 @@ class BpfTrampolines:
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
             program_nops=bool(self._guest.features["bpf_program_nop"]) and request.guarded,
             pushes_saved=pushes_saved(self._guest.features),
-            jumped=bool(self._guest.features["direct_jmp"]) and request.calls_function and not ops.shared,
+            jumped=request.level == JUMP
+            or (bool(self._guest.features["direct_jmp"]) and request.calls_function and not ops.shared),
+            pops=request.level == POP,
             landing_pad=bool(self._guest.features["ibt"] and self._guest.features["bpf_endbr"]),
             through_way_back=ops.shared,
         )
