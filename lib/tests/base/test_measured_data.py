@@ -18,13 +18,6 @@ MEASURED = {
     "kernel-*.json": "dfb602b8e450",
     "kernels/*.json": "fc951317a497",
     "native/*.json": "87baff4984e7",
-    "published.csv": "25cda244da80",
-    "booted/*.json": "2bbcb4c050ae",
-    "bpf-trampolines.json": "c71f8beaa56c",
-    "function-sizes.yml": "66b9ecd85a8d",
-    "kernel-*.json": "d20e6877cc18",
-    "kernels/*.json": "438be3481242",
-    "native/*.json": "8078871e9d11",
     "published.csv": "9d6a0de7d17f",
 }
 
