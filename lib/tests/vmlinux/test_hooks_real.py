@@ -104,6 +104,7 @@ def expected(package):
     link, exits = fprobe[0] | {"kprobe_multi_link_handler"}, fprobe[1] | {"kprobe_multi_link_exit_handler"}
     breaks = package.isa != "arm64" or not first
     return {
+        "livepatch": ({"klp_ftrace_handler"}, set()) if x86 else None,
         "graph": (graph | back, {ENTRY, RETURN}),
         "graph-entry": (graph, {ENTRY}),
         "fprobe": (fprobe[0], {ENTRY}) if has else None,
@@ -130,6 +131,8 @@ def reason(package, name):
     """What is said of a kernel that has no such hook."""
     if "kretprobe-brk" in name and not takes(package):
         return "has no kretprobes at functions that ftrace can trace; riscv64 has them v5.12 to v6.9, since v6.16"
+    if name == "livepatch":
+        return "has no klp_ftrace_handler()"
     if "fprobe" in name or "multi" in name:
         return "no fprobes (CONFIG_FPROBE=n)"
     return "the handler of a BRK in a list that boot fills" if "-brk" in name else "a kprobe is a breakpoint exception"

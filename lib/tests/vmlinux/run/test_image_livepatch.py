@@ -7,7 +7,9 @@ from tramplab.ftrace.facts import parse
 from tramplab.ftrace.releases import LATEST
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import plain
-from tramplab.vmlinux.hooks.inplace import fill_list, get, member, put
+from tramplab.vmlinux.hooks import livepatches
+from tramplab.vmlinux.hooks.inplace import get, member
+from tramplab.vmlinux.run import measure
 from tramplab.vmlinux.run.machine import RealMachine
 from tramplab.vmlinux.saved import store
 
@@ -28,9 +30,7 @@ def handled(machine, **state):
     """What the handler makes of the ip of a live patch in this state, and its instructions."""
     machine.reset()
     site = machine.function("bpf_fentry_test1").site
-    ops, func, regs = (machine.block(bytes(machine.opened.struct(n).size)) for n in ("klp_ops", "klp_func", "pt_regs"))
-    fill_list(machine, member(machine, "klp_ops", ops, "func_stack"), member(machine, "klp_func", func, "stack_node"))
-    put(machine, "klp_func", func, {"new_func": NEW, **state})
+    ops, regs = livepatches.patch(machine, NEW, **state), machine.block(bytes(machine.opened.struct("pt_regs").size))
     registers = {"rdi": site.ip, "rsi": machine.machine.return_to, "rdx": member(machine, "klp_ops", ops, "fops"), "rcx": regs}
     run = machine.machine.call(machine.address("klp_ftrace_handler"), registers)
     return get(machine, "pt_regs", regs, "ip"), run.tally.instructions
@@ -41,6 +41,15 @@ def test_the_ip_is_changed_unless_the_patch_says_otherwise(image):
     the kernel warns."""
     _, machine = image
     assert handled(machine)[0] == NEW and handled(machine, nop=1)[0] == 0
+
+
+@pytest.mark.parametrize("state, said", [({}, ""), ({"nop": 1}, "the new function ran 0 times, not 1")])
+def test_a_hook_that_does_not_send_the_call_on_is_found_out(image, monkeypatch, state, said):
+    _, machine = image
+    whole = livepatches.patch
+    monkeypatch.setattr(livepatches, "patch", lambda machine, new: whole(machine, new, **state))
+    (found,) = measure.every(machine, names=["livepatch"])
+    assert found.reason == said and found.status == (measure.FAILED if said else measure.MEASURED)
 
 
 def test_it_executes_what_the_labs_does(image):

@@ -21,7 +21,7 @@ TITLE = "Where the lab and Debian's kernels differ, function by function"
 #: Percent of a part's instructions: what is off by less is not looked into.
 LITTLE = 5
 #: One of each kind: what further ops add is told by two.
-_PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
+_PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "livepatch", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _COPIED = "ftrace_trampoline"
 #: Functions of return hooks that the lab has a second time, for the registers that a kprobe is given.

@@ -25,7 +25,8 @@ PROBES = (
     *("kretprobe", "kretprobe-bpf", "kretprobe-brk", "kretprobe-brk-bpf"),
 )
 _SHOWN = (
-    *("ops", "ops-static", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit"),
+    *("ops", "ops-static", "ops-regs", "ops-assist", TWO, TEN, EACH, "livepatch"),
+    *("direct-far", "direct+ops", "bpf-fentry", "bpf-fexit"),
     *PROBES,
 )
 UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}

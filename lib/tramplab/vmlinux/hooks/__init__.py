@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ...base.arguments import of_name
 from ...lab.hooks import CALLED
-from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes
+from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes, livepatches
 from .hook import Absent, Expected, Hook, Observed
 
 __all__ = ["HOOKS", "Absent", "Expected", "Hook", "Observed", "get"]
 
 #: By name, in the order in which results list them.
-HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph, fprobes, kprobes, breakpoints) for h in kind.HOOKS}
+_KINDS = (callbacks, livepatches, directs, bpf, graph, fprobes, kprobes, breakpoints)
+HOOKS: dict[str, Hook] = {h.name: h for kind in _KINDS for h in kind.HOOKS}
 
 
 #: Hooks of the lab's that no kernel has, and what kernels have instead.

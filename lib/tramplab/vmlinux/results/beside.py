@@ -43,6 +43,8 @@ _NOT_MODELLED = {
     "KCOV": "not modelled: each block of code is told to KCOV",
     "STACKPROTECTOR=n": "not modelled: no function checks its stack, as the lab's do",
 }
+#: What of the lab's stands for a function of the kernel's own, and counts as a callback.
+_STANDS_FOR = {"lab_livepatch": "klp_ftrace_handler"}
 #: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
 _TARGETS = ("lab_direct",)
 
@@ -140,6 +142,8 @@ def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict
     for name, counts in made.counts.by_symbol.items():
         if (name.startswith(_TARGETS) and "callback" not in name) or plain(name) in MADE:
             parts["trampoline"] -= counts
+        if name in _STANDS_FOR:
+            parts["core"] += counts
     return {c: (n.instructions, n.loads, n.stores) for c, n in parts.items()}
 
 
@@ -150,6 +154,7 @@ def added(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args:
     for name in (hook, "none"):
         made = _run(isa, release, name, *overridden, args=args)
         inside = sum(made.counts.by_component[c].instructions for c in COMPARED)
+        inside += sum(c.instructions for n, c in made.counts.by_symbol.items() if n in _STANDS_FOR)
         targets = [c for n, c in made.counts.by_symbol.items() if n.startswith(_TARGETS) and "callback" not in n]
         total.append(inside - sum(c.instructions for c in targets))
     return total[0] - total[1]
@@ -164,7 +169,9 @@ def functions(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -
     """Instructions of each function of the lab's core and of its trampolines in such a run, by name."""
     made = _run(isa, release, hook, *overridden)
     names = {made.symbol_of(pc) for pc in made.instructions if made.component_of(pc) in ("core", "trampoline")}
-    return {plain(n): c.instructions for n, c in made.counts.by_symbol.items() if n in names and not n.startswith(_TARGETS)}
+    names |= _STANDS_FOR.keys()
+    counts = {n: c.instructions for n, c in made.counts.by_symbol.items() if n in names and not n.startswith(_TARGETS)}
+    return {plain(_STANDS_FOR.get(n, n)): count for n, count in counts.items()}
 
 
 def plain(name: str) -> str:

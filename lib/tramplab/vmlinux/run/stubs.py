@@ -21,11 +21,13 @@ class _Code:
     callback: of an ops; {private} is the offset of the member that leads to its block.
     program: of BPF, given an array of arguments.
     direct: the target of a patch site, entered and left as a direct call's target is.
+    replacement: a function in the place of another, in whose body, {body}, it goes on.
     """
 
     callback: str
     program: str
     direct: str
+    replacement: str
 
 
 _CODE = {
@@ -34,16 +36,19 @@ _CODE = {
         "mov qword ptr [rax + 16], rsi\nret",
         "movabs rax, {block}\ninc qword ptr [rax]\nmov rcx, qword ptr [rdi]\nmov qword ptr [rax + 8], rcx\nxor eax, eax\nret",
         "movabs rax, {block}\ninc qword ptr [rax]\nmov qword ptr [rax + 8], rdi\nret",
+        "movabs rax, {block}\ninc qword ptr [rax]\nmov qword ptr [rax + 8], rdi\nmovabs rax, {body}\njmp rax",
     ),
     "arm64": _Code(
         "ldr x9, [x2, #{private}]\nldr x10, [x9]\nadd x10, x10, #1\nstr x10, [x9]\nstp x0, x1, [x9, #8]\nret",
         "{block_to_x9}\nldr x10, [x9]\nadd x10, x10, #1\nstr x10, [x9]\nldr x10, [x0]\nstr x10, [x9, #8]\nmov x0, #0\nret",
         "{block_to_x11}\nldr x10, [x11]\nadd x10, x10, #1\nstr x10, [x11]\nstr x0, [x11, #8]\nmov x10, x30\nmov x30, x9\nret x10",
+        "{block_to_x9}\nldr x10, [x9]\nadd x10, x10, #1\nstr x10, [x9]\nstr x0, [x9, #8]\n{body_to_x11}\nbr x11",
     ),
     "riscv64": _Code(
         "ld t1, {private}(a2)\nld t2, 0(t1)\naddi t2, t2, 1\nsd t2, 0(t1)\nsd a0, 8(t1)\nsd a1, 16(t1)\nret",
         "li t1, {block}\nld t2, 0(t1)\naddi t2, t2, 1\nsd t2, 0(t1)\nld t2, 0(a0)\nsd t2, 8(t1)\nli a0, 0\nret",
         "li t1, {block}\nld t2, 0(t1)\naddi t2, t2, 1\nsd t2, 0(t1)\nsd a0, 8(t1)\njr t0",
+        "li t1, {block}\nld t2, 0(t1)\naddi t2, t2, 1\nsd t2, 0(t1)\nsd a0, 8(t1)\nli t1, {body}\njr t1",
     ),
 }
 
@@ -63,9 +68,15 @@ def direct(isa: Isa, block: int) -> bytes:
     return assemble(isa, filled(_CODE[isa.name].direct, block))
 
 
-def filled(source: str, block: int) -> str:
-    """Source of own code with its block's address filled in."""
-    return source.format(block=block, block_to_x9=_into("x9", block), block_to_x11=_into("x11", block))
+def replacement(isa: Isa, block: int, body: int) -> bytes:
+    """A function that goes on in the body of another, with its block."""
+    return assemble(isa, filled(_CODE[isa.name].replacement, block, body))
+
+
+def filled(source: str, block: int, body: int = 0) -> str:
+    """Source of own code with its block's address filled in, and that of a body."""
+    into = {"block_to_x9": _into("x9", block), "block_to_x11": _into("x11", block), "body_to_x11": _into("x11", body)}
+    return source.format(block=block, body=body, **into)
 
 
 def _into(register: str, value: int) -> str:

@@ -19,10 +19,14 @@ from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
 from ....publish.phrases import marked
 from ....trampolines.plain import Ops
+from ....vmlinux.results import beside
+from ....vmlinux.saved import saved
 from ...memo import once
 from ...shared.order import largest_first
 from .patched_calls import CALLS, passed, result
 
+#: The hook of real kernels.
+PATCH = "livepatch"
 NAME = "live_patching"
 TITLE = "A function replaced through the instruction pointer"
 #: What is attached -> callback, and save set; the kernels' own first. "call": the replacement comes back to a given place before
@@ -173,7 +177,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     functions that were replaced, and "-shares", is a further ops let in; "functions-total", how many there are;
     "x86_64-stacked-total", those with arguments on the stack, and "-stacked-right", those of them that find their arguments where
     the stack is changed; "missed-total" and "missed-outer", mispredicted returns of a call that goes on elsewhere, and of its
-    callers; of one that comes back "call-missed-total", and of the callers above, "callers-total", "call-missed-outer"."""
+    callers; of one that comes back "call-missed-total", and of the callers above, "callers-total", "call-missed-outer". And what a
+    live patch adds to a function of one argument in Debian's newest kernel for x86-64: "image-added", of these "image-handler" its
+    handler's; in the lab "image-lab-added"."""
     values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
@@ -186,7 +192,18 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     values |= {"missed-total": _alternatives(rest["own"]), "missed-outer": int(rest["outer"].max())}
     values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
     values["callers-total"] = _alternatives(called["callers"])
-    return values
+    return values | _in_image()
+
+
+def _in_image() -> dict[str, object]:
+    kernel = saved.nearest("x86_64", releases.LATEST)
+    counted = next(row for row in kernel["hooks"] if row["hook"] == PATCH)
+    overrides = beside.overrides(kernel["kernel"])
+    return {
+        "image-added": saved.added("x86_64", releases.LATEST, PATCH),
+        "image-handler": counted["symbols"]["klp_ftrace_handler"][0],
+        "image-lab-added": beside.added("x86_64", releases.LATEST, PATCH, *overrides, args=1),
+    }
 
 
 def _alternatives(values: pd.Series) -> str:
