@@ -43,17 +43,15 @@ def rows() -> pd.DataFrame:
     """One row per ISA, way and published round that is nearest to it: what BPF through an fprobe adds to a call, as a multiple of
     what the direct call adds.
 
-    Columns: isa, way (a name of WAYS), hypothetical (all are), instructions (the ratio of counts), round and published (the
-    nearest published comparison and its ratio; "" and missing where none is).
+    Columns: isa, way (a name of WAYS), hypothetical (all are), instructions (the ratio of counts), preemptible (the same where the
+    kernel is preemptible), round and published (the nearest published comparison and its ratio; "" and missing where none is).
     """
     records = []
     for isa in sorted(ISAS, key=lambda name: name != PUBLISHED_ON):
-        direct, direct_idle = run(isa, DIRECT)
-        base = (direct.counts.total - direct_idle.counts.total).instructions
+        bases = [_added(isa, DIRECT, preemptible) for preemptible in (False, True)]
         for way, stage in WAYS.items():
-            hooked, idle = run(isa, stage)
-            ratio = round((hooked.counts.total - idle.counts.total).instructions / base, 2)
-            head = {"isa": isa, "way": way, "hypothetical": True, "instructions": ratio}
+            plain, preemptible = (round(_added(isa, stage, bool(n)) / base, 2) for n, base in enumerate(bases))
+            head = {"isa": isa, "way": way, "hypothetical": True, "instructions": plain, "preemptible": preemptible}
             near = {name: pair for name, (nearest, pair) in ROUNDS.items() if nearest == way and isa == PUBLISHED_ON}
             for name, pair in (near or {"": ""}).items():
                 published = next((round(p.ratio, 2) for p in PAIRS if p.what == pair), None)
@@ -61,12 +59,18 @@ def rows() -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
+def _added(isa: str, stage: Stage | str, preemptible: bool) -> int:
+    hooked, idle = run(isa, stage, preemptible=preemptible)
+    return (hooked.counts.total - idle.counts.total).instructions
+
+
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: the ratios."""
     printed = pd.DataFrame({"isa": frame["isa"], "way": [marked(way) for way in frame["way"]]})
     printed["insns"] = [f"{r.instructions:.2f}" for r in frame.itertuples()]
+    printed["preemptible"] = [f"{r.preemptible:.2f}" for r in frame.itertuples()]
     printed["published"] = [f"{r.published:.2f} {r.round.split(',')[0]}" if r.round else "-" for r in frame.itertuples()]
-    printed.attrs["right"] = ["insns"]
+    printed.attrs["right"] = ["insns", "preemptible"]
     return printed
 
 
@@ -77,12 +81,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per ISA "arm64-unoptimised-ratio", "-with-list-ratio" (arguments saved and the return declined),
-    "-declined-ratio" (no list, either) and "-optimised-ratio" (all four gone) of instructions; per round
-    "rfc-unoptimised-published", and so on."""
+    "-declined-ratio" (no list, either) and "-optimised-ratio" (all four gone) of instructions; of a
+    preemptible kernel "-unoptimised-preemptible-ratio" and so on; per round "rfc-unoptimised-published", and so on."""
     values: dict[str, object] = {}
     for r in frame.itertuples():
         if r.way in _NAMED:
             values[f"{r.isa}-{_NAMED[r.way]}-ratio"] = f"{r.instructions:.2f}"
+            values[f"{r.isa}-{_NAMED[r.way]}-preemptible-ratio"] = f"{r.preemptible:.2f}"
         if r.round:
             values[f"{r.round.lower().replace(', ', '-')}-published"] = f"{r.published:.2f}"
     return values
@@ -93,7 +98,8 @@ FIGURES = (
         "fig-fprobe-losses",
         "How many times as much as a direct call does BPF through an fprobe add?",
         table=table,
-        limits="Emulated counts of one call of a two-argument function. Published: times on a Raspberry Pi 4; what a hook adds is "
+        limits="Emulated counts of one call of a two-argument function. insns: as Debian's kernels, arm64 and riscv64 without "
+        "preemption; preemptible: with it, and with PREEMPT_RCU. Published: times on a Raspberry Pi 4; what a hook adds is "
         "what an event takes more than without it. The rounds are of kernels that differ.",
         kind="beside",
         hypothetical=True,

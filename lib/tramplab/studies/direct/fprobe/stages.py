@@ -62,6 +62,8 @@ class Build:
 _X86 = (("per_ops_trampoline", False),)
 _UNASKED = (("recursion_rcu_test", False),)  # the guard does not ask whether RCU watches, as in all the others
 _NO_TEST = (("rethook_rcu_test", False), *_UNASKED)
+#: Sections without preemption are counted, and a reader of RCU may be preempted.
+PREEMPTIBLE = (("preemption", True), ("preempt_rcu", True))
 #: ISA -> whether all registers are saved, and whether the list is walked -> the kernel. Of two neighbours, one has what the other
 #: has not, and little else: see the releases' features.
 BUILDS: Mapping[str, Mapping[tuple[bool, bool], Build]] = {
@@ -99,21 +101,23 @@ def _kernel(
     return kernel, kernel.call(function, *given)
 
 
-def run(isa: str, stage: Stage | str, arguments: bool = True) -> tuple[Run, Run]:
+def run(isa: str, stage: Stage | str, arguments: bool = True, preemptible: bool = False) -> tuple[Run, Run]:
     """A call with a program by this stage's fprobe, or called directly (DIRECT), and the same call unhooked in that kernel.
 
-    arguments: of the function with two, or of the one without any.
+    arguments: of the function with two, or of the one without any. preemptible: of a kernel that is, as arm64's defconfig has it;
+    x86-64's are in any case.
     """
+    chosen = PREEMPTIBLE if preemptible else ()
     function, given = (FUNCTION, ARGUMENTS) if arguments else (WITHOUT_ARGUMENTS, ())
     if isinstance(stage, str):
         build = BUILDS[isa][(False, False)]
-        kernel, idle = _kernel(isa, build.release, build.overrides, function, given)
+        kernel, idle = _kernel(isa, build.release, (*build.overrides, *chosen), function, given)
         with kernel.attached(kernel.function(function), Bpf(fentry=1)):
             return kernel.call(function, *given), idle
     build = BUILDS[isa][(stage.regs, stage.walk)]
     pool = "freelist" if stage.freelist else "objpool" if stage.ring else "shadow"
     guard = () if stage.guard else (("fprobe_guard", False),)
-    kernel, idle = _kernel(isa, build.release, (*build.overrides, ("rethook", pool), *guard), function, given)
+    kernel, idle = _kernel(isa, build.release, (*build.overrides, *chosen, ("rethook", pool), *guard), function, given)
     request = Fprobe(
         bpf=True,
         exit=stage.node,
