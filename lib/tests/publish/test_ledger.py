@@ -66,7 +66,11 @@ def test_a_chapter_of_the_page_is_a_section_with_its_claims():
     for chapter in titles:
         said = " ".join(ledger.ledger(chapter).text.split())
         assert all(c.said in said and c.source in said for c in claims.read().values() if c.chapter == chapter)
-        assert max(len(line) for line in ledger.ledger(chapter).text.splitlines() if line[:1] != "<") <= 66
+        brief = " ".join(ledger.ledger(chapter).brief.split())
+        for c in (one for one in claims.read().values() if one.chapter == chapter):
+            assert c.said in brief and all(f"<{message}>" in brief for message in c.messages)
+        for text in (ledger.ledger(chapter).text, ledger.ledger(chapter).brief):
+            assert max(len(line) for line in text.splitlines() if line.lstrip()[:1] != "<") <= 66
 
 
 def test_a_claim_is_folded_under_its_words_and_verdict():

@@ -105,16 +105,17 @@ def with_letter() -> list[str]:
 
 
 def posted(name: str) -> Shown:
-    """The end of a fault's section: which kernels have it, who said it before, and a text for the list, to open and to copy, or why
-    there is none."""
+    """The end of a fault's section: which kernels have it, who said it before, and a text for the list, to open and to copy, in a
+    page's text by its command, or why there is none."""
     finding = findings.get(name)
     shown, text = rendered.fault_html(finding), rendered.fault_text(finding)
+    brief = f"{text}\n{LETTER}: tramplab letter {name}\n" if finding.letter else text
     if finding.letter:
         body = letter(name)
         head = f'<details class="tl-letter"><summary>{LETTER}</summary><div class="highlight">'
         shown += f'{head}<pre tabindex="0" aria-label="{LETTER}: {name}">{html.escape(body)}</pre></div></details>'
         text += f"\n{body}"
-    return Shown(f'<div class="{FIGURE}">{shown}</div>', text, text)
+    return Shown(f'<div class="{FIGURE}">{shown}</div>', text, text, brief)
 
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:

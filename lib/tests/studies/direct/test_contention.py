@@ -123,4 +123,5 @@ def test_shadow_stacks_are_marked_and_limits_say_what_this_is():
         for figure in study.FIGURES:
             assert "algorithmic contention, no timing" in figure.limits
             shown = figure.table(figure.rows(rows)).to_string()
-            assert (f"shadow{MARK}" in shown) and figure.hypothetical
+            never = figure.id == "fig-contention-miss-cost"  # a shadow stack's node is never missed there
+            assert (f"shadow{MARK}" in shown) == figure.hypothetical != never

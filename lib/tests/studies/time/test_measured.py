@@ -57,7 +57,7 @@ def shown(study: types.ModuleType, own, saved, now: str):
         return own
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "own", own_times)
+        patch.setattr(native_hooks, "own", own_times)
         patch.setattr(native_machine, "own", own_times)
         patch.setattr(study, "estimate", MADE_UP[study])
         patch.setattr(cycles, "estimate", made_up)
@@ -148,7 +148,7 @@ def test_what_does_not_agree_is_marked_and_not_ranked():
 
 
 def test_no_other_page_shows_the_machine():
-    """The two figures are the only cells of all pages that ask for this machine's times."""
+    """One figure is the only cell of all pages that asks for this machine's times."""
     asking = [
         (page.name, line)
         for page in sorted((Path(ROOT) / "book").glob("*.md"))
@@ -156,10 +156,7 @@ def test_no_other_page_shows_the_machine():
         if re.search(r"fig-here-|native\.(measure|time_)|\bhere\(\)|kept\.own|cli\.main\(\[\"native", line)
         and line.lstrip().startswith(("show(", "cli.main", "print(", "quote("))
     ]
-    assert asking == [
-        ("counts-to-time.md", 'show(native_hooks, "fig-here-hooks")'),
-        ("counts-to-time.md", 'show(native_shapes, "fig-here-shapes")'),
-    ]
+    assert asking == [("counts-to-time.md", 'show(native_hooks, "fig-here-hooks")')]
 
 
 def test_what_the_machine_measured_is_not_searched_for():

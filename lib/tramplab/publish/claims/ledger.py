@@ -30,17 +30,18 @@ def box(claim_id: str) -> Shown:
     finding = findings.of_claim(claim_id)
     brief = finding is not None and finding in findings.in_short(finding.page) and bool(j.verdict and j.verdict.reason)
     name = finding.id if finding and not brief else ""
-    return Shown(box_html(j, brief, name), _text(j, INDENTED_WIDTH, brief), citation(claim_id))
+    instead = j.verdict.reason if j.verdict and brief else ""
+    return Shown(box_html(j, brief, name), _text(j, INDENTED_WIDTH, instead), citation(claim_id))
 
 
 def verdicts() -> Shown:
-    """The claims by their verdicts; as text, a row per claim. Runs every judge."""
+    """The claims by their verdicts; as text, a row per claim, and in a page's text their number. Runs every judge."""
     everything = verdict.all_judged()
     head = f'<div class="tl-figure tl-ledger"><p class="tl-title">{_count(everything)}</p>'
-    text = [_fill(_count(everything), INDENTED_WIDTH, "", ""), ""]
-    text += [_fill(_head(j), INDENTED_WIDTH, _INDENT, "") for j in everything]
+    count = _fill(_count(everything), INDENTED_WIDTH, "", "") + "\n"
+    rows = (f"{_fill(_head(j), INDENTED_WIDTH, _INDENT, '')}\n" for j in everything)
     shown = f"{head}\n{index_html(everything)}\n</div>"
-    return Shown(shown, "\n".join(text) + "\n", cite.citation("claims", _count(everything)))
+    return Shown(shown, "\n".join([count, "".join(rows)]), cite.citation("claims", _count(everything)), count)
 
 
 def ledger(chapter: str) -> Shown:
@@ -52,8 +53,10 @@ def ledger(chapter: str) -> Shown:
     title, page = html.escape(some[0].claim.chapter_title), _page(chapter)
     there = f', discussed from <a href="{page}.html">{title}</a> on' if page else ", the chapter is not written yet"
     head = f'<div class="tl-figure tl-ledger"><p>{_count(some).removesuffix(".")}{there}.</p>'
-    text = _fill(_count(some), INDENTED_WIDTH, "", "") + "\n\n" + "\n".join(_text(j, INDENTED_WIDTH) for j in some)
-    return Shown(f"{head}\n{entries_html(some)}\n</div>", text, cite.citation(f"claims-{chapter}", _count(some)))
+    count = _fill(_count(some), INDENTED_WIDTH, "", "")
+    text = "\n".join([count, "", *(_text(j, INDENTED_WIDTH) for j in some)])
+    brief = "\n".join([count, "", *map(_brief, some)])
+    return Shown(f"{head}\n{entries_html(some)}\n</div>", text, cite.citation(f"claims-{chapter}", _count(some)), brief)
 
 
 def as_text(claim_id: str | None = None) -> str:
@@ -121,11 +124,23 @@ def _head(j: Judged) -> str:
     return f"{j.claim.id:<4}{j.verdict or NOT_JUDGED}"
 
 
-def _text(j: Judged, width: int, brief: bool = False) -> str:
+def _brief(j: Judged) -> str:
+    """What a page's text has: the claim, its mails, and what its verdict comes to, in a sentence."""
+    c, v = j.claim, j.verdict
+    named = [f"{mail.author} <{mail.id}>" for mail in (c.mail, c.also, c.asked, c.answered) if mail]
+    result = (v.result or cite.sentences(v.because)[0]) if v else f"To be judged by: {c.judged_by}"
+    parts = [c.said, *(named or [f"<{message}>" for message in c.messages]), result]
+    problem = [f"Not as expected: {j.problem}"] if j.problem else []
+    below = (_fill(text, INDENTED_WIDTH, _INDENT, _INDENT) for text in (*parts, *problem))
+    return "\n".join([_fill(_head(j), INDENTED_WIDTH, _INDENT, ""), *below]) + "\n"
+
+
+def _text(j: Judged, width: int, instead: str = "") -> str:
+    """A claim with its verdict. instead: of all that the verdict says."""
     c, v = j.claim, j.verdict
     thread = f"Thread: {c.source}"
     mails = [" " * min(len(_INDENT), max(0, width - len(m) - 2)) + f"<{m}>" for m in c.messages]
-    body = [v.reason if brief else v.because] if v else [f"To be judged by: {c.judged_by}"]
+    body = [instead or v.because] if v else [f"To be judged by: {c.judged_by}"]
     body += [j.seen.said] if j.seen else []
     body += [f"Not as expected: {j.problem}"] if j.problem else []
     above, below = ([_fill(text, width, _INDENT, _INDENT) for text in some if text] for some in ([c.said, thread], body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...base.entries import mail_address
@@ -28,9 +29,8 @@ def box_html(j: Judged, brief: bool, finding: str) -> str:
     parts = [
         f'<div class="tl-figure tl-claim {_css(j)}"{place}>',
         f'<p class="tl-title">Claim <a href="{page}.html#{name}">{name}</a></p>',
-        *_said_html(j, brief),
-        cite.box(citation(name), name),
-        f'<p class="tl-links">{" · ".join(links)}</p></div>',
+        *_said_html(j, brief, links),
+        f"{cite.box(citation(name), name)}</div>",
     ]
     return "\n".join(parts)
 
@@ -83,8 +83,8 @@ def _symbol(j: Judged) -> str:
     return f'<span aria-hidden="true">{SYMBOLS.get(j.verdict.kind, UNJUDGED_SYMBOL) if j.verdict else UNJUDGED_SYMBOL}</span>'
 
 
-def _said_html(j: Judged, brief: bool = False) -> list[str]:
-    """The claim, its author and thread, and the verdict, as paragraphs."""
+def _said_html(j: Judged, brief: bool = False, links: Iterable[str] = ()) -> list[str]:
+    """The claim, its author and thread, with links behind them, and the verdict, as paragraphs."""
     c, v = j.claim, j.verdict
     mails = (
         f'<a href="{html.escape(mail_address(m))}"><code class="literal">{html.escape(m)}</code></a>' for m in c.messages
@@ -95,7 +95,7 @@ def _said_html(j: Judged, brief: bool = False) -> list[str]:
     says = f"{_symbol(j)} <strong>{html.escape(_capital(words))}.</strong> {html.escape(reason)}"
     parts = [
         f"<p>{html.escape(c.said)}</p>",
-        f'<p class="tl-links">In our words. Thread: {where}</p>',
+        f'<p class="tl-links">{" · ".join([f"In our words. Thread: {where}", *links])}</p>',
         f'<p class="tl-verdict">{says}</p>',
     ]
     if j.seen:

@@ -108,8 +108,9 @@ def fault_html(finding: Finding) -> str:
     lines = [f"<dt>{head}</dt><dd>{html.escape(text)}</dd>" for head, text in _extent(finding)]
     items = [f"<li>{_told(one, _linked(one))}</li>" for one in finding.prior]
     why = [f"<p>{html.escape(finding.withdrawn)}</p>"] if finding.withdrawn else []
+    head = f"</dl><details><summary><strong>{_newness(finding)}</strong></summary><ul>"
     return "\n".join(
-        ['<dl class="tl-extent">', *lines, f"</dl><p><strong>{_newness(finding)}</strong></p><ul>", *items, "</ul>", *why]
+        ['<dl class="tl-extent">', *lines, head, *items, "</ul></details>", *why]
     )
 
 

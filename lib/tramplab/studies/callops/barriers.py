@@ -139,6 +139,7 @@ FIGURES = (
         "Which waits and fences of the safe schemes are needed, and what for?",
         table=table,
         body=body,
+        tabs="isa",
         limits=LIMITS,
         kind="search",
         hypothetical=True,

@@ -97,6 +97,7 @@ FIGURES = (
         "Do schemes end on real kernels' text as they do in the lab?",
         table=table,
         body=body,
+        tabs="isa",
         limits=LIMITS,
         source="both",
         kind="search",

@@ -100,10 +100,10 @@ class Said:
         return textwrap.fill(self.sentences, INDENTED_WIDTH)
 
 
-def said(kind: str) -> Said:
-    """Which machine built the page, on which of its times of a kind windows agree, and what failed; or why it has none."""
+def said() -> Said:
+    """Which machine built the page, on which of its times windows agree, and what failed; or why it has none."""
     try:
-        result = own(kind)
+        result = own(HOOKS)
     except TramplabError as e:
         return Said(f"There are no times of the machine that built this page: {e}")
     return Said(" ".join([f"{result.provenance['cpu']}.", result.verdict(), *result.failures]))

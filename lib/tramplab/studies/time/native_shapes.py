@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ...base.errors import TramplabError
 from ...emulate.machine import RECORD
-from ...estimate import cycles, mca
+from ...estimate import cycles
 from ...estimate.cores import Core
 from ...estimate.cores import get as core_of
 from ...estimate.judged import spearman
@@ -18,7 +17,7 @@ from ...estimate.returnstack import settled
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...native import Result
-from ...native.cached import SHAPES, own, saved
+from ...native.cached import SHAPES, saved
 from ...publish.figures.chart import Drawing, scatter
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
@@ -39,11 +38,10 @@ UNITS = {
     "high": "ns",
 }
 BALANCED, UNBALANCED = "balanced", "unbalanced"
-HERE = "here"
 #: Fewer shapes than these are not ranked.
 FEWEST = 5
 COLUMNS = (
-    "isa machine release core exact lead shape way measured instructions cycles estimated low high missed counted mca cpu date"
+    "isa machine release core exact lead shape way measured instructions cycles estimated low high missed counted cpu date"
     " virtual".split()
 )
 
@@ -54,15 +52,7 @@ def rows() -> pd.DataFrame:
     return frame(saved(SHAPES))
 
 
-def here() -> pd.DataFrame:
-    """This machine's, see frame(), with llvm-mca's opinion where that is installed; no rows where there are no times."""
-    try:
-        return frame({HERE: own(SHAPES)}, second_opinion=True)
-    except TramplabError:
-        return frame({})
-
-
-def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataFrame:
+def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
     """One row per machine, shape and usable core of the machine's ISA, the nearest core first; without a core where none is.
 
     A shape that did not run, took no longer than the unhooked call, or on which the windows do not agree, has none.
@@ -70,8 +60,7 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
     Columns: isa, machine, release, core, exact (is it the CPU's own?), lead (is it the nearest?), shape, way ("balanced",
     "unbalanced"), measured (ns over the unhooked call), instructions, cycles (estimate), with the one factor per core that
     makes half of all estimates too high: estimated, low, high (ns); missed (mispredicted returns, from the replay), counted
-    (mispredicted branches, by the CPU; None where it may not be asked), mca (cycles by llvm-mca for the leading core; None for
-    others, where it is not asked for, and where it is not installed), cpu, date, virtual.
+    (mispredicted branches, by the CPU; None where it may not be asked), cpu, date, virtual.
     """
     records: list[dict[str, object]] = []
     for machine, result in timed.items():
@@ -83,14 +72,14 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
         for core in (models or [None]) if runs else []:
             lead = core is not None and core is near
             head = {**facts, "machine": machine, "core": core and core.name, "lead": lead, "exact": lead and facts["exact"]}
-            records += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
+            records += [{**head, **row} for row in _of_core(core, base, runs, agreed)]
     made = pd.DataFrame(records, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
 
 
 def _of_core(
-    core: Core | None, base: Run, runs: Mapping[shapes.Shape, Run], timed: Mapping[str, Mapping], second_opinion: bool
+    core: Core | None, base: Run, runs: Mapping[shapes.Shape, Run], timed: Mapping[str, Mapping]
 ) -> list[dict[str, object]]:
     """The rows of one machine and core; without a core what was measured and counted."""
     measured = {s: float(timed[str(s)]["ns_over"]) for s in runs}
@@ -115,7 +104,6 @@ def _of_core(
             "low": float(f"{e.low * factor:.4g}"),
             "high": float(f"{e.high * factor:.4g}"),
             "missed": _missed(core.isa, core["return_stack"].value, s),
-            "mca": mca.opinion(runs[s], base, core).cycles if second_opinion else None,
         }
     return records
 
@@ -170,9 +158,7 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
 def _estimators(part: pd.DataFrame) -> dict[str, tuple[str, pd.DataFrame]]:
     """What claims to tell the times of one machine: name -> column and rows; the leading core first."""
     found = {core: ("cycles", rows) for core, rows in part.groupby("core", sort=False)}
-    found["instructions"] = ("instructions", native_machine.led(part))
-    seconds = part[part["mca"].notna()]
-    return found | ({"llvm-mca": ("mca", seconds)} if len(seconds) else {})
+    return found | {"instructions": ("instructions", native_machine.led(part))}
 
 
 def _told(told: list[float], measured: list[float]) -> tuple[float | None, float | None]:
@@ -237,16 +223,5 @@ FIGURES = (
         limits=_LIMITS,
         kind="native",
         measured=True,
-    ),
-    Figure(
-        "fig-here-shapes",
-        "Do they rank them as the machine that built this page does?",
-        rows=lambda _: here(),
-        table=table,
-        behind=lambda _: native_machine.said(SHAPES),
-        limits=f"{_LIMITS} Every machine has its own.",
-        kind="native",
-        measured=True,
-        own=True,
     ),
 )

@@ -93,6 +93,14 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
+def cost_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and pool: instructions of a take that missed, a column per number of CPUs."""
+    shown = costs(frame)
+    wide = shown.pivot_table("instructions of a miss", ["isa", "line"], "CPUs", sort=False).round().astype(int)
+    wide.columns = [f"{cpus} CPUs" for cpus in wide.columns]
+    return wide.reset_index().rename(columns={"line": "pool"})
+
+
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """What the lines show: the two cases in which a CPU wants more nodes than the two that kernels make for it; a shadow stack's
     is one line where it is the same in both. The others are in the table."""
@@ -156,7 +164,7 @@ FIGURES = (
         chart=lambda frame: lines("percent without a node", over="CPUs", series="line", log="x")(
             _drawn(frame).rename(columns={"percent": "percent without a node"})
         ),
-        table=table,
+        table=lambda frame: table(frame).drop(columns="insns"),
         alt="A panel per ISA: percent of takes that got no node, against the number of CPUs. With calls two deep and a task "
         "asleep in one, freelist and rings miss most, with calls three deep fewer, and both fewer with more CPUs; the "
         "line of shadow stacks is at zero.",
@@ -169,10 +177,9 @@ FIGURES = (
         "fig-contention-miss-cost",
         "What does a miss cost?",
         chart=lambda frame: lines("instructions of a miss", over="CPUs", series="line")(costs(frame)),
-        table=table,
+        table=cost_table,
         alt="A panel per ISA: instructions of a take that gets no node, against the number of CPUs. The line of the rings rises "
         "straight with it, that of the freelist is level.",
         limits=f"{LIMITS} All nodes are with tasks that sleep, so nobody gives one back.",
-        hypothetical=True,
     ),
 )

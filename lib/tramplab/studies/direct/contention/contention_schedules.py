@@ -55,7 +55,7 @@ def means(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, pool and schedule."""
+    """A line per ISA, pool and schedule, of which each figure prints its own columns."""
     found = means(frame)
     printed = found[["isa", "line", "schedule"]].rename(columns={"line": "pool"})
     printed["retries"] = [f"{v:.2f}" for v in found["retries"]]
@@ -106,7 +106,7 @@ FIGURES = (
         chart=lambda frame: heat_map("instructions", rows="schedule", columns="line")(
             means(frame).assign(instructions=means(frame)["pair"].round().astype(int))
         ),
-        table=table,
+        table=lambda frame: table(frame).drop(columns=["longest", "least-most", "Jain"]),
         alt="A panel per ISA with a row per schedule and a column per pool: instructions of taking a node and giving it back. "
         "Those of the freelist are many when all CPUs run at once, fewer with stalls, and few when they take turns.",
         limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds.",
@@ -116,7 +116,7 @@ FIGURES = (
         "fig-contention-fairness",
         "Is every CPU served?",
         chart=lambda frame: dumbbell("share", "line", "CPU", shared=True)(_ends(frame)),
-        table=table,
+        table=lambda frame: table(frame).drop(columns=["retries", "insns"]),
         alt="A panel per ISA with a line per pool: operations of the CPU that did least and of the one that did most, over "
         "the mean. The two are far apart on the freelist, and close together in the other pools.",
         limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
