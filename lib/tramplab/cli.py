@@ -145,6 +145,13 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
 
+#: What is said of where a direct call's code lies.
+_PLACED = {
+    "near": "near: the patch site calls its code",
+    "far": "far: its code is out of the patch site's reach, ftrace_caller finds it",
+}
+
+
 def _chosen(args: argparse.Namespace) -> dict:
     return {
         "isa": args.isa,
@@ -169,6 +176,8 @@ def _list(args: argparse.Namespace) -> None:
             when = releases.history(isa, h.needs, h.unlike)
             if h.offered and releases.history(isa, h.offered) != when:
                 when = f"{releases.history(isa, h.offered)}, in the lab {when}"
+            if out_of_reach := hooks.unreached(h, isa):
+                when += f"; {out_of_reach} hypothetical, no code lies that near"
             if h.hypothetical:
                 when = "the lab does not make it" if when == releases.NEVER else f"the lab makes it {when}"
             print(f"  {'':<{width}}  {isa}: {when}")
@@ -203,6 +212,8 @@ def _run(args: argparse.Namespace) -> None:
 def _trace(args: argparse.Namespace) -> None:
     r = run(**_chosen(args))
     print(f"{args.hook} on {r.config}: {r.function.name} returned {r.value}")
+    if placed := hooks.placement(hooks.get(args.hook), args.isa, args.release):
+        print(_PLACED[placed])
     print(graph_text(boxes(r, r.component_of)) if args.calls else r.disassembly())
 
 
@@ -213,6 +224,10 @@ def _measure(args: argparse.Namespace) -> None:
         return
     print(f"{m['hook']} on {m['isa']} {m['release']}, {m['args']} arguments, {m['callbacks']} callbacks")
     print(f"{m['hook']}: {hooks.get(m['hook']).title}")
+    if "placed" in m:
+        print(_PLACED[m["placed"]])
+    if "hypothetical" in m:
+        print(f"hypothetical: no kernel of {m['isa']} {m['release']} has it")
     if "broken" in m:
         print(textwrap.fill(f"broken in {m['broken']}; counted here as it was meant to work", WIDTH, break_on_hyphens=False))
     fields = list(m["entry"])

@@ -35,6 +35,7 @@ def test_measure_json(tramplab, isa, hook):
     assert list(m) == [
         "isa", "hook", "release", "args", "callbacks", "components", "entry", "exit",
         "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts",
+        *["placed"] * bool(hooks.get(hook).placed), *["hypothetical"] * ((isa, hook) == ("riscv64", "direct")),
     ]  # fmt: skip
     assert list(m["components"]) == list(COMPONENTS)
     assert all(list(c) == FIELDS for c in (*m["components"].values(), m["entry"], m["exit"]))
@@ -90,6 +91,21 @@ def test_list_says_since_when_and_what_was_broken(tramplab):
     assert "                    riscv64: v5.12 to v6.9, since v6.16" in under["kretprobe-brk"]
     said = " ".join(map(str.strip, under["direct+ops"]))
     assert "v6.4 to v6.7: a direct call is not called while an ops is on its function" in said
+
+
+def test_measure_and_trace_say_where_a_direct_calls_code_lies(tramplab):
+    """And where no kernel has it there; `list` says since when."""
+    placed = {"near": "\nnear: the patch site calls its code\n", "far": "\nfar: its code is out of the patch site's reach"}
+    for isa, hook, where in (("x86_64", "bpf-fexit", "near"), ("arm64", "bpf-fexit", "far"), ("riscv64", "direct", "near")):
+        said = placed[where]
+        out = tramplab("measure", isa, hook)[1]
+        assert said in out and said in tramplab("trace", isa, hook, "--calls")[1]
+        assert ("hypothetical: no kernel of riscv64 v7.2 has it" in out) == (isa == "riscv64")
+    found = json.loads(tramplab("measure", "riscv64", "direct", "--json")[1])
+    assert (found["placed"], found["hypothetical"]) == ("near", True)
+    assert "placed" not in json.loads(tramplab("measure", "riscv64", "ops", "--json")[1])
+    under = tramplab("list")[1].split("\n  direct ")[1].split("\n  direct-far ")[0]
+    assert under.count("hypothetical") == 1 and "riscv64: since v6.8; since v6.16 hypothetical, no code lies that near" in under
 
 
 def test_measure_says_that_a_release_had_it_broken(tramplab):

@@ -23,7 +23,8 @@ def measure(
 
     return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
     number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict. broken: where kernels of this
-    release do not do this, what happens instead; counted is what they were meant to do.
+    release do not do this, what happens instead; counted is what they were meant to do. placed: where the code of a direct call is,
+    near or far; hypothetical: true where no kernel of this release has it.
     """
     args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
     chosen = None if core is None else judged.require(core, isas.get(isa).name)
@@ -39,6 +40,10 @@ def measure(
         row["estimate"] = estimated(r, unhooked, chosen)
     if fault := hooks.fault(hooks.get(hook), isa, release):
         row["broken"] = str(fault)
+    if placed := hooks.placement(hooks.get(hook), isa, release):
+        row["placed"] = placed
+    if hooks.hypothetical(hook, isa, release):
+        row["hypothetical"] = True
     return row
 
 

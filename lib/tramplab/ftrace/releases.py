@@ -183,12 +183,17 @@ def reach(isa: str, release: str, code: str) -> Interval:
     >>> reach("riscv64", "v6.12", "bpf").value, reach("riscv64", "v6.16", "bpf").value, reach("arm64", "v7.2", "bpf").value
     ('near', 'far', 'either')
     """
+    if found := _holds(reaches(isa, code), release):
+        return found
+    raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
+
+
+def reaches(isa: str, code: str) -> tuple[Interval, ...]:
+    """The same of all releases, oldest first."""
     kinds = asdict(data().reach[isa])
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
-    if found := _holds(kinds[code], release):
-        return found
-    raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
+    return kinds[code]
 
 
 def uses_of_registers(isa: str, what: str) -> tuple[Interval, ...]:

@@ -249,7 +249,8 @@ class SlowPath:
         if action == MAKE_NOP:
             return self.arch.nop_bytes(site, self.features, address), "nobody traces it any more"
         target = self.target(site.function)
-        name = self.image.where(target) or "an ops' own trampoline"
+        made = any(g.address <= target < g.address + g.size for ops in self.ops for g in ops.generated)
+        name = "an ops' own trampoline" if made else self.image.where(target)
         return self.arch.call_bytes(site, target, self.features, address), f"{action}: {name}"
 
     def _literal(self, record: Record) -> list[Step]:

@@ -23,8 +23,10 @@ __all__ = [
     "hypothetical",
     "label",
     "of_release",
+    "placement",
     "requests",
     "require",
+    "unreached",
 ]
 
 #: By name, in the order of their kinds.
@@ -71,9 +73,11 @@ def of_release(name: str, features: releases.Features) -> Hook:
     >>> from ..isa import get as isa
     >>> [of_release("kretprobe", releases.features(isa(name), "v7.2", {})).name for name in ("x86_64", "arm64")]
     ['kretprobe', 'kretprobe-brk']
+    >>> [of_release("direct", releases.features(isa(name), "v7.2", {})).name for name in ("arm64", "riscv64")]
+    ['direct', 'direct-far']
     """
     hook = get(name)
-    if not hook.there(features) and hook.instead:
+    if hook.instead and (not hook.there(features) or hypothetical(name, features.isa, features.release)):
         hook = get(hook.instead)
     require(hook, features)
     return hook
@@ -108,14 +112,35 @@ def history(hook: Hook, isa: str) -> str:
     return f"{isa} has it {offered}" + (f", and the lab knows what it is made of {when}" if offered != when else "")
 
 
-def hypothetical(name: str) -> bool:
-    """Is a hook, as rows and `tramplab native` name it, one that no kernel has? False for what is no hook.
+def hypothetical(name: str, isa: str = "", release: str = releases.LATEST) -> bool:
+    """Is a hook, as rows and `tramplab native` name it, one that no kernel has, or none of that ISA and release? False for what is
+    no hook.
 
     >>> hypothetical("ops-live"), hypothetical("ops x10"), hypothetical("ops:10")
     (True, False, False)
+    >>> hypothetical("direct", "riscv64", "v6.12"), hypothetical("direct", "riscv64"), hypothetical("direct", "arm64")
+    (False, True, False)
     """
     hook = HOOKS.get(re.split("[ :]", name, maxsplit=1)[0])
-    return hook is not None and hook.hypothetical
+    if hook is None:
+        return False
+    out_of_reach = unreached(hook, isa) if isa else None
+    return hook.hypothetical or (out_of_reach is not None and out_of_reach.contains(releases.parse(release)))
+
+
+def unreached(hook: Hook, isa: str) -> releases.Interval | None:
+    """The releases in which no code of modules or BPF lies where a near direct call has its code; None if there are none."""
+    near = hook.placed == "near"
+    return next((found for found in releases.reaches(isa, "modules") if near and found.value == "far"), None)
+
+
+def placement(hook: Hook, isa: str, release: str) -> str:
+    """Where the code of a direct call by itself is: near, the patch site calls it; far, ftrace_caller finds it; "" for other hooks.
+
+    >>> [placement(get("bpf-fentry"), isa, "v7.2") for isa in ("x86_64", "arm64", "riscv64")]
+    ['near', 'far', 'far']
+    """
+    return "near" if hook.placed and releases.reach(isa, release, "bpf").value == "near" else hook.placed
 
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ..ftrace.maker import Maker
 from ..ftrace.ops import Request
@@ -23,7 +24,8 @@ class Hook:
     what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
     probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
     only an emulated one does here. unlike: a value of `needs` with which the lab does not build it. instead: the hook that does the
-    same where a release does not have this one. use: what under `broken` in data/releases.yml it is a case of.
+    same where a release does not have this one. use: what under `broken` in data/releases.yml it is a case of. placed: of a direct
+    call by itself, where its code lies: near the kernel's text, or as far as BPF's code does in a kernel with KASLR.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Hook:
     unlike: str = ""
     instead: str = ""
     use: str = ""
+    placed: Literal["", "near", "far"] = ""
 
     def there(self, features: Features) -> bool:
         """Does the lab build it with these features?"""

@@ -133,10 +133,11 @@ def test_every_lane_has_a_state_at_every_step(frame):
 
 
 def test_isas_that_differ_nowhere_are_drawn_once(frame):
-    for lanes in (record_life.life(frame), record_life.order(frame)):
-        assert list(dict.fromkeys(merged(lanes)["isa"])) == ["x86_64", "arm64, riscv64"]
-        other = lanes.assign(state=lanes["state"].where(lanes.index != lanes.index[-1], "another"))
-        assert list(dict.fromkeys(merged(other)["isa"])) == list(ISAS)
+    """riscv64's direct call is out of reach, so its site stays where it is."""
+    lanes = record_life.order(frame)
+    assert list(dict.fromkeys(merged(lanes)["isa"])) == ["x86_64", "arm64, riscv64"]
+    other = lanes.assign(state=lanes["state"].where(lanes.index != lanes.index[-1], "another"))
+    assert list(dict.fromkeys(merged(other)["isa"])) == list(ISAS) == list(dict.fromkeys(merged(record_life.life(frame))["isa"]))
 
 
 def test_a_flag_that_waits_is_that_of_a_direct_call_beside_an_ops(frame):

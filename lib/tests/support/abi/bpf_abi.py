@@ -50,7 +50,7 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[BpfHooked]:
     (fentry, fmod_ret, fexit), shared = HOOKS[hook]
     functions = taken(lab.place)
     programs = {"fentry": fentry, "fexit": fexit, "fmod_ret": fmod_ret}
-    requests = [Bpf(**programs, observe=True, level=level, filter=(f,)) for f in functions]
+    requests = [Bpf(**programs, observe=True, level=level, kaslr=level != "jump", filter=(f,)) for f in functions]
     others = [Ops(filter=functions)] if shared else []
     with lab.kernel.attached(None, *requests, *others) as registered, BpfHooked(lab, hook, registered).watched() as h:
         yield h

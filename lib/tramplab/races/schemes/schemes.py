@@ -28,7 +28,7 @@ REQUESTS: dict[str, Callable[[], Request]] = {
     "another": lambda: Ops(callback="lab_observe"),
     "near": Direct,
     "far": lambda: Direct(far=True),
-    "fexit": lambda: Bpf(fexit=1),
+    "fexit": lambda: Bpf(fexit=1, kaslr=False),
 }
 #: What can happen to a function: ops come and go, and come again. Static ones, as the function tracer's, dynamic ones, as a
 #: module's, and a direct call, which the site makes itself where it is near.

@@ -84,6 +84,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     with all it calls), and what site and trampoline take."""
     part = newest(frame)
     printed = part[["isa", "case", "instructions", "loads", "stores"]].copy()
+    printed["case"] = [reach_ways.starred(r.case, r.isa, r.release) for r in part.itertuples()]
     runs = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
     printed.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in runs])
     printed.attrs["units"] = {}
@@ -114,7 +115,8 @@ FIGURES = (
         "fig-direct-cases",
         "Which instructions run before a direct call's own code?",
         table=table,
-        limits="Emulated: one call of a three-argument function in the newest release, no timing. Instructions, loads and stores: "
+        limits="Emulated: one call of a one-argument function in the newest release, no timing. Instructions, loads and stores: "
         "those of the site and of ftrace_caller, before and behind the list function.",
+        hypothetical=True,
     ),
 )

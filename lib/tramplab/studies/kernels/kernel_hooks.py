@@ -169,8 +169,8 @@ def why_not(frame: pd.DataFrame) -> str:
 
 _LIMITS = (
     "Emulated counts of instructions in one call of bpf_fentry_test1(); no timing. The text of Debian's packages, booted without "
-    "mitigations; callbacks and the traced function are left out. x86-64's kretprobe-brk is as functions without a patch site "
-    "have it."
+    "mitigations and without KASLR, so that arm64's site reaches BPF's code; callbacks and the traced function are left out. "
+    "x86-64's kretprobe-brk is as functions without a patch site have it."
 )
 FIGURES = (
     Figure(

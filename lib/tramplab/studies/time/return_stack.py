@@ -58,7 +58,7 @@ def _row(isa: str, release: str, hook: str, run: Run) -> dict[str, object]:
         "isa": isa,
         "release": release,
         "hook": hook,
-        "hypothetical": hook in SHAPES or hooks.hypothetical(hook),
+        "hypothetical": hook in SHAPES or hooks.hypothetical(hook, isa, release),
         "own": r.own,
         "outer": r.outer,
         "first": r.where[0].place if r.where else "",

@@ -28,7 +28,7 @@ class Bpf(Request):
     watch: fentry and fexit programs of guest/consumers/returns.c, which do what they are told.
     level: hypothetical: how a trampoline that calls the function keeps calls and returns in pairs: "jump", the site jumps to it
         where it gets there; "pop", the trampoline removes from the return stack what the site's call has pushed.
-    at: where the trampoline lies, in the room of Kernel(room_at=); 0 for the module area.
+    kaslr: the trampoline lies where a kernel with KASLR has it, on arm64 out of reach of a patch site's BL; without, within reach.
     """
 
     fentry: int = 0
@@ -39,7 +39,7 @@ class Bpf(Request):
     reenters: str = ""
     watch: bool = False
     level: str = ""
-    at: int = 0
+    kaslr: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,7 @@ import itertools
 
 from ...base.errors import TramplabError
 from ...ftrace import arch
-from ...ftrace.layout import fields
+from ...ftrace.layout import Heap, fields
 from ...ftrace.meant import bpf_takes_registers_only
 from ...ftrace.ops import Agreed, Generated, Registered, Request
 from ...ftrace.releases import Features, history
@@ -40,8 +40,8 @@ def pushes_saved(features: Features) -> bool:
 
 
 class BpfTrampolines:
-    """Registers requests for programs, and makes and frees their trampolines: code in the module area, programs and images
-    in the heap."""
+    """Registers requests for programs, and makes and frees their trampolines: code in the module area, or near the kernel's text
+    without KASLR; programs and images in the heap."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest, self._image = guest, guest.image
@@ -108,8 +108,7 @@ class BpfTrampolines:
             ]
         steps += [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
         steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
-        made = () if ops.request.at else ops.generated
-        return steps + [Free(self._guest.modules, one.address, "the BPF trampoline") for one in made]
+        return steps + [Free(self._area(ops.request), made.address, "the BPF trampoline") for made in ops.generated]
 
     # inside
 
@@ -138,7 +137,7 @@ class BpfTrampolines:
         ops.direct, ops.generated = base, (Generated(base, len(data), "bpf_trampoline"),)
         return Agreed(
             [text(base, data, f"the BPF trampoline of {function}, made again to call where the ip leads")],
-            [Free(self._guest.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
+            [Free(self._area(request), made.address, "the BPF trampoline that was there") for made in before[1]],
             lambda: self._go_back(ops, before),
         )
 
@@ -146,8 +145,12 @@ class BpfTrampolines:
         """As it was before it shared; what was made for that is given back."""
         for made in ops.generated:
             if made not in before[1]:
-                self._guest.modules.give(made.address)
+                self._area(ops.request).give(made.address)
         ops.direct, ops.generated, ops.shared = before
+
+    def _area(self, request: Bpf) -> Heap:
+        """Where its code lies. Without KASLR it is near the text where that is in a site's reach, which on riscv64 nothing is."""
+        return self._guest.near if not request.kaslr and self._image.isa.name == "arm64" else self._guest.modules
 
     def _sizes(self, request: Bpf) -> list[int]:
         """Bytes of the image, then of each program."""
@@ -163,14 +166,11 @@ class BpfTrampolines:
                 f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
                 f"{LARGEST} are allowed: attach fewer programs."
             )
-        if request.at and not any(start <= request.at and request.at + size <= end for start, end in self._guest.gaps):
-            raise TramplabError(f"there is no room for a trampoline at {request.at:#x}: name it in Kernel(room_at=).")
-        base = request.at or self._guest.modules.take(size)
+        base = self._area(request).take(size)
         try:
             return base, lay_out(isa, module, pieces, base)
         except TramplabError:
-            if not request.at:
-                self._guest.modules.give(base)
+            self._area(request).give(base)
             raise
 
     def _writes(self, blocks: list[int], counters: list[int]) -> list[Step]:

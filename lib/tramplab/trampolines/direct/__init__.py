@@ -93,13 +93,22 @@ def registered(guest: Guest, request: Request, functions: tuple[str, ...]) -> Re
 KIND = Kind(
     DirectCalls,
     (
-        Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda _: [Direct()]),
+        Hook(
+            "direct",
+            "a direct call to a stub near the kernel's text",
+            "direct",
+            False,
+            lambda _: [Direct()],
+            instead="direct-far",
+            placed="near",
+        ),
         Hook(
             "direct-far",
             "a direct call to a stub as far away as the layout allows",
             "direct",
             False,
             lambda _: [Direct(far=True)],
+            placed="far",
         ),
         Hook(
             "direct+ops",

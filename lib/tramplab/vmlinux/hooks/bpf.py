@@ -1,4 +1,5 @@
-"""BPF trampolines, made by the lab's generator around the kernel's own enter and exit functions."""
+"""BPF trampolines, made by the lab's generator around the kernel's own enter and exit functions; as without KASLR, near where the
+site reaches anything."""
 
 from __future__ import annotations
 
@@ -79,11 +80,16 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
 
 
 HOOKS = (
-    Hook("bpf-fentry", "a BPF program before the function", lambda m, f: _attach(m, f, False), lambda: [Bpf(fentry=1)]),
+    Hook(
+        "bpf-fentry",
+        "a BPF program before the function",
+        lambda m, f: _attach(m, f, False),
+        lambda: [Bpf(fentry=1, kaslr=False)],
+    ),
     Hook(
         "bpf-fexit",
         "a BPF program behind the function, which the trampoline calls",
         lambda m, f: _attach(m, f, True),
-        lambda: [Bpf(fexit=1)],
+        lambda: [Bpf(fexit=1, kaslr=False)],
     ),
 )

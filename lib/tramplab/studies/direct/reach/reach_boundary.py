@@ -10,6 +10,7 @@ import pandas as pd
 from ....ftrace.releases import Features
 from ....ftrace.window import SPACE, step, window
 from ....isa import Isa
+from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....lab.run import Run
 from ....publish import phrases
@@ -107,7 +108,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     items = []
     for (isa, release, side), part in frame.groupby(["isa", "release", "side"], sort=False):
         by = part.set_index("place")
-        line = {"isa": f"{phrases.isa_name(str(isa))} {release}", "side": side, "last": f"{by['distance'].iloc[0]:+#x}"}
+        line = {"isa": f"{phrases.isa_name(str(isa))} {release}", "side": side}
+        line["last"] = phrases.marked(f"{by['distance'].iloc[0]:+#x}", bare(str(isa), str(release)))
         if EDGE in by.index:
             items.append(line | {"next": "-", "through": EDGE, "more": None})
             continue
@@ -122,12 +124,18 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def bare(isa: str, release: str) -> bool:
+    """Has no kernel code where a site calls it by itself?"""
+    return hooks.hypothetical("direct", isa, release)
+
+
 def places(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per kernel and place: the distance, what the site calls, and what that adds."""
     printed = pd.DataFrame({"isa": [f"{phrases.isa_name(r.isa)} {r.release}" for r in frame.itertuples()]})
     printed["place"] = [f"{r.side}, {r.place}" if r.place != EDGE else r.place for r in frame.itertuples()]
     printed["distance"] = [f"{r.distance:+#x}" for r in frame.itertuples()]
-    printed["calls"] = [phrases.marked(str(r.through), bool(r.hypothetical)) for r in frame.itertuples()]
+    no_kernel = [r.hypothetical or (r.through == SITE and bare(r.isa, r.release)) for r in frame.itertuples()]
+    printed["calls"] = [phrases.marked(str(r.through), so) for r, so in zip(frame.itertuples(), no_kernel, strict=True)]
     printed["insns"], printed["loads"] = frame["instructions"].to_list(), frame["loads"].to_list()
     printed.attrs = {"units": {"insns": "added", "loads": "added"}, "right": ("distance",)}
     return printed

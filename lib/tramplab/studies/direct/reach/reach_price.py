@@ -22,7 +22,7 @@ from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
 
 NAME = "reach_price"
 TITLE = "What a direct call costs: near, far and beside an ops"
-#: Beside the cases: the ops of the shared one without the direct call, and a BPF program in the lab's module area.
+#: Beside the cases: the ops of the shared one without the direct call, and a BPF program.
 OPS, PROGRAM = "ops", "bpf-fentry"
 HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
@@ -32,7 +32,7 @@ UNITS: dict[str, str] = {}
 @once
 def rows() -> pd.DataFrame:
     """One row per ISA, release with direct calls, case (of HOOKS) and component: what it adds to an unhooked call of a
-    three-argument function.
+    one-argument function.
 
     Columns: isa, release, case, component, instructions, loads, stores, branches_taken; mispredicted (returns, of the whole call:
     in it and among its callers, see estimate.returnstack). A hook that the lab does not know in a release has no rows.
@@ -80,9 +80,8 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per kernel and case: what is added, in all, and the cycles that each machine measured. Rows are those of shown()."""
     counted = totals(frame).reset_index()
-    isas = {phrases.isa_name(isa): isa for isa in ISAS}
-    cycles = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
-    printed = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    cycles = columns([(*_kernel(r.isa), HOOKS[r.case]) for r in counted.itertuples()])
+    printed = _starred(counted).rename(columns={"instructions": "insns", "branches_taken": "taken"})
     printed = printed.rename(columns={"mispredicted": "mispredicted returns"}).assign(**cycles)
     printed.attrs = {"right": list(cycles), "units": dict.fromkeys(cycles, "cycles")}
     return printed
@@ -92,7 +91,19 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: of every release shown."""
     out = totals(frame).reset_index().rename(columns={"instructions": "insns", "branches_taken": "taken"})
     out["isa"] = [f"{phrases.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
-    return out.drop(columns="release").rename(columns={"mispredicted": "mispredicted returns"})
+    return _starred(out).rename(columns={"mispredicted": "mispredicted returns"})
+
+
+def _kernel(named: str) -> tuple[str, str]:
+    """The ISA and the release that shown() has named in one."""
+    name, release = named.split()
+    return next(isa for isa in ISAS if phrases.isa_name(isa) == name), release
+
+
+def _starred(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of shown() with the mark behind a case that no such kernel has; without their releases."""
+    cases = [phrases.marked(r.case, hooks.hypothetical(HOOKS[r.case], *_kernel(r.isa))) for r in frame.itertuples()]
+    return frame.drop(columns="release").assign(case=cases)
 
 
 def detour(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
@@ -137,17 +148,18 @@ FIGURES = (
         alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
         "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores, branches and "
         "measured cycles.",
-        limits="Emulated counts of what is added to one call of a three-argument function; mispredicted returns under a "
+        limits="Emulated counts of what is added to one call of a one-argument function; mispredicted returns under a "
         "return-stack model. `far` is as far away as the lab's layout has it; "
         f"`near` on riscv64 {LATEST} is within 2 KiB of ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
         kind="measured",
         machine=MACHINES,
         measured=True,
+        hypothetical=True,
     ),
 )
 
 
 def _charted(frame: pd.DataFrame) -> pd.DataFrame:
-    out = frame[frame["component"] != "function"]
+    out = _starred(frame[frame["component"] != "function"])
     out.attrs = {"units": {"instructions": "added"}}
     return largest_first(out, "case", "instructions")

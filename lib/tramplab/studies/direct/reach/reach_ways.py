@@ -20,7 +20,7 @@ from .reach_kernels import kernels
 
 NAME = "reach_ways"
 TITLE = "By which way a direct call is made"
-FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+FUNCTION, ARGUMENTS = "one_arg", (1,)
 #: The cases of commit 2aa6ac03516d: alone and near, alone and as far away as the lab's layout has it, beside an ops.
 NEAR, FAR, SHARED = "near", "far", "shared"
 #: Case -> the hook that drives it.
@@ -38,7 +38,7 @@ UNITS: dict[str, str] = {}
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release with direct calls, case, and stretch of one call of a three-argument function.
+    """One row per ISA, release with direct calls, case, and stretch of one call of a one-argument function.
 
     Columns: isa, release, case, step (the number of the stretch, from 1), place (the site, a trampoline by its symbol, LIST with
     what it calls to test, DIRECT, callback, TARGET with its own callback, or the function's body), instructions, loads, stores,
@@ -83,13 +83,21 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the kernels that the page shows, named by both ISA and release in the column isa."""
     keys = frame[["isa", "release"]].apply(tuple, axis=1)
     plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["case"] = [starred(r.case, r.isa, r.release) for r in plotted.itertuples()]
     plotted["isa"] = [f"{phrases.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
     return plotted
 
 
+def starred(case: str, isa: str, release: str) -> str:
+    """A case, with the mark where no kernel of an ISA and release has it."""
+    return phrases.marked(case, hooks.hypothetical(CASES[case], isa, release))
+
+
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per kernel and a column per case: the stretches in order, each with its number of instructions."""
-    cells = frame.assign(cell=[f"{r.place} {r.instructions}" for r in frame.itertuples()])
+    stars = frame["case"].str.endswith(phrases.MARK)
+    cells = frame.assign(case=frame["case"].str.removesuffix(phrases.MARK))
+    cells["cell"] = [phrases.marked(f"{r.place} {r.instructions}", star) for r, star in zip(frame.itertuples(), stars, strict=True)]
     wide = cells.pivot(index=["isa", "step"], columns="case", values="cell")
     wide = wide.reindex(pd.MultiIndex.from_frame(frame[["isa", "step"]].drop_duplicates()).sort_values())
     order = pd.unique(frame["isa"])
@@ -132,7 +140,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 LIMITS = (
-    "Emulated: one call of a three-argument function in the lab; no timing. The direct call's code is a stub that saves the "
+    "Emulated: one call of a one-argument function in the lab; no timing. The direct call's code is a stub that saves the "
     "arguments and calls a counter."
 )
 
@@ -147,6 +155,7 @@ FIGURES = (
         alt="For each kernel three lanes, one per case: near, far and shared. The blocks are what runs, from the site to "
         "the function. The table has the instructions of each block.",
         limits=LIMITS,
+        hypothetical=True,
     ),
     Figure(
         "fig-reach-detour",

@@ -21,9 +21,8 @@ FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 UNITS = {"instructions": "insns"}
 #: x86-64's last release shown whose site calls the trampoline.
 CALLED = "v6.16"
-#: Where a trampoline lies: in the module area, or so many bytes from the kernel's text, out of reach of every site but x86-64's.
+#: Where a trampoline lies: in a site's reach, which on arm64 it is without KASLR only, or out of it.
 NEAR, FAR = "near", "far"
-_APART, _PAGE = 512 << 20, 4096
 #: (ISA, release, way, hypothetical?, place): how a site that has the address gets to the trampoline, and what that does.
 _CASES = (
     ("x86_64", CALLED, "call", "", NEAR),
@@ -48,13 +47,9 @@ def rows() -> pd.DataFrame:
 
 def _row(isa: str, release: str, way: str, level: str, place: str) -> dict[str, object]:
     kernel = Kernel(isa, release, meter=RECORD)
-    at = 0
-    if place == FAR:
-        at = kernel.image.address("ftrace_caller") // _PAGE * _PAGE + _APART
-        kernel = Kernel(isa, release, meter=RECORD, room_at=[at])
     function = kernel.function(FUNCTION)
     idle = kernel.call(function, *ARGUMENTS)
-    with kernel.attached(function, Bpf(fexit=1, level=level, at=at)):
+    with kernel.attached(function, Bpf(fexit=1, level=level, kaslr=place == FAR)):
         run = kernel.call(function, *ARGUMENTS)
         links, found = [event.link for event in events(RecordedCall.of(run))], replay(run)
     return {

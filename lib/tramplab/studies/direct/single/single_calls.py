@@ -6,9 +6,11 @@ import functools
 
 import pandas as pd
 
+from ....lab import hooks
 from ....lab.run import Run
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
+from ....publish.phrases import marked
 from ...memo import once
 from .setups import CASES, IN_OPS, Setup, requests, setups, shown
 
@@ -89,7 +91,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         wide[name] = far[column]
     wide = wide.reindex(pd.MultiIndex.from_frame(keys)).reset_index()
     wide.columns.name = None
-    wide.attrs["units"] = dict.fromkeys(CASES, "insns")
+    wide["near"] = [marked(f"{r.near}", hooks.hypothetical("direct", r.isa)) for r in wide.itertuples()]
+    wide.attrs = {"units": dict.fromkeys(CASES, "insns"), "right": ("near",)}
     return wide
 
 

@@ -56,7 +56,8 @@ def rows() -> pd.DataFrame:
             if hook.name == "none" or not release:
                 continue
             kernel = kernels.setdefault(release, Kernel(isa.name, release))
-            head = {"isa": isa.name, "release": release, "hook": hook.name, "hypothetical": hook.hypothetical}
+            no_kernel = hooks.hypothetical(hook.name, isa.name, release)
+            head = {"isa": isa.name, "release": release, "hook": hook.name, "hypothetical": no_kernel}
             fates = observe(kernel, kernel.function(FUNCTION), tuple(hooks.requests(hook, 1)))
             out += [{**head, **_row(isa, fates[register])} for register in ordered(isa)]
     frame = pd.DataFrame(out).astype({"slot": "Int64"})

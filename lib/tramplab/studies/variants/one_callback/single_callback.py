@@ -27,13 +27,13 @@ TITLE = "What one hook adds to a call"
 #: (hook, callbacks) in the order of the figure; a hook with several callbacks is written "ops x2".
 _FIRST = (("none", 1), ("ops", 1), ("ops-regs", 1), ("ops", 2), ("ops", 10))
 CASES = (*_FIRST, *((name, 1) for name in hooks.PLAIN if (name, 1) not in _FIRST))
-ARGS = 3
+ARGS = 1
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release, hook and component: the counts of one call of a three-argument function.
+    """One row per ISA, release, hook and component: the counts of one call of a one-argument function.
 
     Columns: isa, release, hook, callbacks, component, then the counts. A hook that a release never had has no rows. The
     order is that of the figure.
@@ -88,7 +88,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     base = rows[rows["hook"] == "none"].set_index(["isa", "component"])[values]
     hooked = rows[(rows["hook"] != "none") & (rows["component"] != "function")].copy()
     hooked[values] -= base.loc[list(zip(hooked["isa"], hooked["component"], strict=True))].to_numpy()
-    hooked["hypothetical"] = [hooks.hypothetical(name) for name in hooked["hook"]]
+    hooked["hypothetical"] = [hooks.hypothetical(r.hook, r.isa) for r in hooked.itertuples()]
     out = hooked.sort_values("hypothetical", kind="stable").sort_values("isa", key=lambda c: c.map(list(ISAS).index), kind="stable")
     out = out[(out["component"] != "site") | out.groupby("component")["instructions"].transform("any")]
     out = out[["isa", "hook", "hypothetical", "component", *values]].reset_index(drop=True)
@@ -97,14 +97,14 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-#: Of by_release() the hooks that the chart has.
+#: Of by_release() the hooks that the chart has; a direct call is far where no kernel has a near one.
 CHARTED = ("ops", "ops-static", "ops x2", "direct", "direct+ops", "bpf-fentry")
 
 
 def by_release(frame: pd.DataFrame) -> pd.DataFrame:
     """What each hook adds in each release: costs() with whether the hook is hypothetical, and whether the kernel has CALL_OPS."""
     out = costs(frame)
-    out.insert(3, "hypothetical", [hooks.hypothetical(name) for name in out["hook"]])
+    out.insert(3, "hypothetical", [hooks.hypothetical(r.hook, r.isa, r.release) for r in out.itertuples()])
     have = {
         (isa.name, release): bool(releases.features(isa, release, {})["call_ops"])
         for isa in ISAS.values()
@@ -115,7 +115,9 @@ def by_release(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _charted(frame: pd.DataFrame) -> pd.DataFrame:
-    out = frame[frame["hook"].isin(CHARTED)]
+    alone = frame[frame["hypothetical"] & (frame["hook"] == "direct")][["isa", "release"]]
+    far = frame[frame["hook"] == "direct-far"].merge(alone).assign(hook="direct")
+    out = pd.concat([frame[frame["hook"].isin(CHARTED) & ~frame["hypothetical"]], far], ignore_index=True)
     return out.sort_values("release", key=lambda c: c.map(releases.shown().index), kind="stable")
 
 
@@ -178,9 +180,9 @@ FIGURES = (
         rows=newest,
         chart=lambda frame: stacked_bars("instructions")(largest_first(frame, "hook", "instructions")),
         table=pivot("instructions", index=("isa", "hook")),
-        alt="Bars per ISA: instructions that each hook adds to a call of a three-argument function, split into site, trampoline, "
+        alt="Bars per ISA: instructions that each hook adds to a call of a one-argument function, split into site, trampoline, "
         "core and callback. The table below has every number.",
-        limits="Instructions added to one call of a three-argument function.",
+        limits="Instructions added to one call of a one-argument function.",
         hypothetical=True,
     ),
     Figure(

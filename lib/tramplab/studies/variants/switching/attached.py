@@ -8,26 +8,31 @@ from typing import Any
 
 from ....emulate.counting.counts import COMPONENTS
 from ....emulate.walk import accesses, stepping
-from ....ftrace.ops import Registered
+from ....ftrace.ops import Registered, Request
+from ....ftrace.releases import Features
 from ....ftrace.steps import text
+from ....lab import hooks
 from ....lab.kernel import Kernel
 from ....lab.run import Run
-from ....trampolines.direct import Direct
 from ....trampolines.plain import Ops
 
 FUNCTION = "three_args"
-#: What a letter stands for: plain ops, ops that want all registers, an ops that asks for the recursion guard and so is
-#: called through the assist function, and a direct call.
-REQUESTS: dict[str, Callable[[], Ops | Direct]] = {
+#: What a letter stands for: plain ops, ops that want all registers, and an ops that asks for the recursion guard and so is
+#: called through the assist function. A "d" is a direct call.
+_OPS: dict[str, Callable[[], Ops]] = {
     "a": Ops,
     "b": Ops,
     "r": lambda: Ops(save="regs"),
     "s": lambda: Ops(save="regs"),
     "g": lambda: Ops(recursion=True),
-    "d": Direct,
 }
 #: The feature that a letter needs.
 NEEDS = {"r": "regs", "s": "regs", "d": "direct"}
+
+
+def request(letter: str, features: Features) -> Request:
+    """What a letter stands for in a kernel: a direct call is far where none has code in the site's reach, and near elsewhere."""
+    return hooks.requests(hooks.of_release("direct", features), 1)[0] if letter == "d" else _OPS[letter]()
 
 
 class Hooked:
@@ -57,7 +62,7 @@ class Hooked:
 
     def attach(self, letter: str) -> None:
         """Attach what a letter stands for."""
-        (ops,) = self.kernel.attach(self.function, REQUESTS[letter]())
+        (ops,) = self.kernel.attach(self.function, request(letter, self.kernel.features))
         self._attached.append((letter, ops))
 
     def detach(self, place: int = -1) -> None:

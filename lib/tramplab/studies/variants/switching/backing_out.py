@@ -11,7 +11,7 @@ from ...memo import once
 from ...shared.every_release import every_release
 from .attached import Hooked
 
-#: What is attached: letters of attached.REQUESTS, at most so many at once.
+#: What is attached: letters of attached.request(), at most so many at once.
 LETTERS, DEPTH = "agrd", 3
 #: The feature that is an ops pointer beside the site.
 POINTER = "call_ops"

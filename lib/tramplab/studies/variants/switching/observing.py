@@ -16,12 +16,12 @@ from ....lab.kernel import Kernel
 from ....trampolines.plain import Ops
 from ...memo import once
 from . import observer
-from .attached import NEEDS, REQUESTS
+from .attached import NEEDS, request
 
 NAME = "observing"
 FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 STEPS, MOST, SEED = 40, 4, 2021
-#: What comes and goes beside the observer -> its letter in attached.REQUESTS.
+#: What comes and goes beside the observer -> its letter in attached.request().
 OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
 #: The fields of a callback that gets no registers.
 _WITHOUT_REGISTERS = observer.FIELDS[:3]
@@ -67,7 +67,7 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
         else:
             # a function can have one direct call
             name = chance.choice([x for x in names if x != "direct" or x not in hooks])
-            (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
+            (ops,) = kernel.attach(function, request(OTHERS[name], kernel.features))
             attached.append((name, ops))
             change = f"+{name}"
         run, times, saw = observer.call(kernel, FUNCTION, *ARGUMENTS)

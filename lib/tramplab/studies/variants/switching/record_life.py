@@ -16,13 +16,13 @@ from ....publish.figures.figure import Figure
 from ...memo import once
 from ...shared.merged_panels import merged
 from . import record_flags
-from .attached import FUNCTION, REQUESTS, Hooked
+from .attached import FUNCTION, Hooked, request
 
 NAME = "record_life"
 TITLE = "The life of a record"
 UNITS: dict[str, str] = {}
 #: What is attached after each change; "+" stands for an ops that wants all registers where there is a trampoline for them,
-#: else for a second plain one. The letters are those of attached.REQUESTS.
+#: else for a second plain one. The letters are those of attached.request().
 LIFE = ("", "a", "a +", "a", "", "d", "d a", "d", "")
 #: So many steps of it are drawn; the way back from there is in the table.
 LIVED = 7
@@ -72,7 +72,7 @@ class _Watched(Hooked):
         super().__init__(isa, release)
 
     def attach(self, letter: str) -> None:
-        ops, steps = self.kernel.slowpath.register(dataclasses.replace(REQUESTS[letter](), filter=(FUNCTION,)))
+        ops, steps = self.kernel.slowpath.register(dataclasses.replace(request(letter, self.kernel.features), filter=(FUNCTION,)))
         self._attached.append((letter, ops))
         self._apply(steps)
 
@@ -257,11 +257,11 @@ FIGURES = (
         rows=lambda frame: frame[frame["last"]],
         chart=lambda frame: state_strip()(merged(life(frame))),
         table=table,
-        alt="A panel for x86-64, and one for arm64 and riscv64 together: the counter, the flags that are ever set, the ops "
+        alt="A panel per ISA: the counter, the flags that are ever set, the ops "
         "pointer and the target of one record, from nothing attached over an ops, two ops and a direct call back to nothing. The "
         "table has the bytes at the site too.",
         limits="A three-argument function. a: the first ops, plain; other: wants all registers on x86-64, plain elsewhere; d: a "
-        "direct call in reach. A flag in brackets is set without its _EN twin. n: the counter.",
+        "direct call, out of reach on riscv64. A flag in brackets is set without its _EN twin. n: the counter.",
     ),
     Figure(
         "fig-record-writes",

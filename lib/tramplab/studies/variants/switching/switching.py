@@ -19,7 +19,7 @@ from .plays import Play, newest_plays, plays
 
 NAME = "switching"
 TITLE = "One function while ops come and go"
-#: What is attached after each change, in order of attaching; letters are those of attached.REQUESTS. "d (a)": both, but
+#: What is attached after each change, in order of attaching; letters are those of attached.request(). "d (a)": both, but
 #: the patch site is made to hold what it held for d alone, as if d owned it.
 SEQUENCES = {
     "plain": ("", "a", "a b", "a", ""),
@@ -88,6 +88,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     shown = part[["ops", "target", "calls", "saved", "ran", "total"]].replace("", pd.NA)
     shown = shown.rename(columns={"saved": "regs"})
     shown.insert(0, "isa", part["isa"] + " " + part["release"])
+    shown["calls"] = shown["calls"].str.removesuffix("_far")
     shown.attrs["units"] = UNITS
     return shown
 
@@ -206,7 +207,7 @@ FIGURES = (
         "there, step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the "
         "recursion guard, in one lane where both are the same. The table has every step.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. a, b: plain ops; r, s: "
-        "want all registers; g: wants the recursion guard; d: direct call in reach of the site; d (a): both registered, "
+        "want all registers; g: wants the recursion guard; d: direct call, near but on riscv64; d (a): both registered, "
         "site forced to d. regs: general registers handed to callbacks.",
     ),
 )

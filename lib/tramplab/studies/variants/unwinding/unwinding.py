@@ -71,9 +71,9 @@ def _found(isa: str, release: str, chosen: tuple[tuple[str, int], ...]) -> list[
     out = []
     for records, kernel in _kernels(isa, release):
         for name, callbacks in chosen:
-            hook = hooks.get(name)
-            if kernel.features[hook.needs]:
-                keys = {"records": records, "hook": hooks.label(name, callbacks)}
+            if kernel.features[hooks.get(name).needs]:
+                hook = hooks.of_release(name, kernel.features)
+                keys = {"records": records, "hook": hooks.label(hook.name, callbacks)}
                 out += [keys | stretch for stretch in _stretches(kernel, records, hook, callbacks)]
     return out
 
