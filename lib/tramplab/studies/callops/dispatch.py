@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,9 @@ from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, marked
-from ...trampolines.plain import Ops
 from ..memo import once
 from ..shared.growth import step
-from ..time.published_call_ops import CALLBACK, FUNCTION, LIKE_SERIES, OTHER, SERIES, TABLES
+from ..time.published_call_ops import LIKE_SERIES, PUBLISHED, SERIES, STANDARD, TABLES, Called
 
 NAME = "dispatch"
 TITLE = "What a call costs with ops on the function and elsewhere"
@@ -66,21 +66,31 @@ def builds() -> list[Built]:
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, kernel (without CALL_OPS and with it) and cell of the published tables: what a call of a function without
-    arguments adds to the unhooked one.
+    """One row per ISA, kernel (without CALL_OPS and with it) and cell of the published tables: what the book's call adds to the
+    unhooked one.
 
     Columns: isa, built (WITHOUT, WITH), release, hypothetical, here (ops on the function), elsewhere (on another one), computed
     (more ops than the guest has room for: each as much more as the ones before), instructions.
     """
-    frame = pd.DataFrame([{**b.head, **row} for b in builds() for row in _cells(b)])
+    return _grid(STANDARD)
+
+
+@once
+def timed() -> pd.DataFrame:
+    """The same of the call that was timed; without x86-64, of which nothing was."""
+    return _grid(PUBLISHED, {table.isa for table in TABLES})
+
+
+def _grid(called: Called, isas: Container[str] = ISAS) -> pd.DataFrame:
+    frame = pd.DataFrame([{**b.head, **row} for b in builds() if b.isa in isas for row in _cells(b, called)])
     frame.attrs["units"] = UNITS
     return frame
 
 
-def _cells(built: Built) -> list[dict[str, object]]:
+def _cells(built: Built, called: Called) -> list[dict[str, object]]:
     records: list[dict[str, object]] = []
     for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
-        line = _counted(built, [cell for cell in cells if max(cell) <= COUNTED])
+        line = _counted(built, called, [cell for cell in cells if max(cell) <= COUNTED])
         each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
         for on_it, elsewhere in cells:
             n = line.get((on_it, elsewhere))
@@ -94,16 +104,16 @@ def _cells(built: Built) -> list[dict[str, object]]:
     return records
 
 
-def _counted(built: Built, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
+def _counted(built: Built, called: Called, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
     """The cells, each with as many ops more as it has; the instructions that each adds."""
     kernel = built.kernel()
-    function, other = kernel.function(FUNCTION), kernel.function(OTHER)
-    unhooked, attached, out = kernel.call(function), (0, 0), {}
+    function, other = kernel.function(called.function), kernel.function(called.other)
+    unhooked, attached, out = kernel.call(function, *called.arguments), (0, 0), {}
     idle = unhooked.counts.total.instructions
     for cell in cells:
         for place, n in zip((function, other), (cell[0] - attached[0], cell[1] - attached[1]), strict=True):
-            kernel.attach(place, *(Ops(callback=CALLBACK) for _ in range(n)))
-        attached, run = cell, kernel.call(function)
+            kernel.attach(place, *called.ops(n))
+        attached, run = cell, kernel.call(function, *called.arguments)
         if run.value != unhooked.value:
             raise TramplabError(f"{built.isa} {built.built}: with {cell} ops the function returns something else.")
         out[cell] = run.counts.total.instructions - idle
@@ -201,8 +211,8 @@ FIGURES = (
         "arm64 and riscv64 two lines rise together, one of a function that has all ops and one of a function with one of "
         "them in a kernel without CALL_OPS; with CALL_OPS the line of the function with one is level. On x86-64 it is "
         "level in both. The table has every number.",
-        limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
-        f"at once, no timing. {LIKE_SERIES}",
+        limits="Emulated counts of instructions in one call of a function of one integer; ops are dynamic, the callback counts; no "
+        f"timing. {LIKE_SERIES}",
         legend="a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds.",
         hypothetical=True,
     ),

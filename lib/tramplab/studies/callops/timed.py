@@ -41,7 +41,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, machine, built (WITHOUT, WITH), here, elsewhere, published (ns), mistaken (is it published with a mistake?), odd
     (does it not fit its own table?), instructions; then multiples of REFERENCE: published_ratio, instructions_ratio.
     """
-    counted = dispatch.rows().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
+    counted = dispatch.timed().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
     records = []
     for one in TABLES:
         first = in_table(one, *REFERENCE)

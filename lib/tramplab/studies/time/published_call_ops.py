@@ -23,11 +23,27 @@ from ..memo import once
 
 NAME = "published_call_ops"
 TITLE = "Published times of CALL_OPS, and the lab's ratios"
-FUNCTION, OTHER = "no_args", "one_arg"
 #: Ops on the called function, and on another one.
 LOADS = ((1, 0), (1, 1), (1, 2), (1, 10), (2, 0), (10, 0))
-#: The published callback is empty, so here it returns at once.
-CALLBACK = "ftrace_stub"
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call: of which function, with which arguments, and the callback; other: the function that ops elsewhere are on."""
+
+    function: str
+    arguments: tuple[int, ...]
+    other: str
+    callback: str
+
+    def ops(self, number: int, dynamic: bool = True) -> list[Ops]:
+        """So many ops with the callback."""
+        return [Ops(callback=self.callback, dynamic=dynamic) for _ in range(number)]
+
+
+#: The published call, whose callback is empty, so here it returns at once, and that of the book.
+PUBLISHED = Called("no_args", (), "one_arg", "ftrace_stub")
+STANDARD = Called("one_arg", (1,), "two_args", "lab_callback")
 #: The reference of all ratios: one dynamic ops on the function and none elsewhere, with CALL_OPS.
 REFERENCE = ("after", 1, 0)
 UNITS = {
@@ -106,16 +122,18 @@ def rows() -> pd.DataFrame:
 
 
 @functools.cache  # two tables are of the same kernels
-def run(isa: str, release: str, relevant: int, irrelevant: int, dynamic: bool = True) -> tuple[Run, Run]:
+def run(
+    isa: str, release: str, relevant: int, irrelevant: int, dynamic: bool = True, called: Called = PUBLISHED
+) -> tuple[Run, Run]:
     """A call with so many ops on the function and on another one, and the same call before they were attached, in a kernel as the
     series made it: what else its release brought to the recursion guard is left out. dynamic: as the module's that was timed."""
     kernel = Kernel(isa, release, meter=RECORD, **SERIES)
-    function = kernel.function(FUNCTION)
-    unhooked = kernel.call(function)
+    function = kernel.function(called.function)
+    unhooked = kernel.call(function, *called.arguments)
     if irrelevant:
-        kernel.attach(kernel.function(OTHER), *(Ops(callback=CALLBACK, dynamic=dynamic) for _ in range(irrelevant)))
-    kernel.attach(function, *(Ops(callback=CALLBACK, dynamic=dynamic) for _ in range(relevant)))
-    return kernel.call(function), unhooked
+        kernel.attach(kernel.function(called.other), *called.ops(irrelevant, dynamic))
+    kernel.attach(function, *called.ops(relevant, dynamic))
+    return kernel.call(function, *called.arguments), unhooked
 
 
 def instructions(hooked: Run, unhooked: Run) -> int:

@@ -33,33 +33,23 @@ def rows() -> pd.DataFrame:
     """One row per ISA and case; the releases and machines are those of published_call_ops.TABLES.
 
     Columns: isa, before, after (the lab's releases), machine (that was timed), case, then what the ops add to a call without
-    CALL_OPS and with it: instructions_before, instructions_after (the lab's), ns_before, ns_after (as published; None of STATIC).
-    Ops are dynamic, as the module's that was timed, but for those of STATIC.
+    CALL_OPS and with it: instructions_before, instructions_after (the lab's, of the book's call), ns_before, ns_after (published,
+    of the series' call; None of STATIC). Ops are dynamic, as the module's that was timed, but for those of STATIC.
     """
-    found = published_call_ops.rows().set_index(["machine", "case"])
+    found = published_call_ops.rows().set_index(["machine", "case"])["published"]
     records = []
     for table in published_call_ops.TABLES:
         if table.core is None:  # an emulator's times
             continue
         head = {"isa": table.isa, "before": table.before, "after": table.after, "machine": table.machine}
-        for case, name in CASES.items():
-            before, after = (found.loc[(table.machine, f"{side} {case}")] for side in ("before", "after"))
-            records.append(
-                {
-                    **head,
-                    "case": name,
-                    "instructions_before": int(before["instructions"]),
-                    "instructions_after": int(after["instructions"]),
-                    "ns_before": float(before["published"]),
-                    "ns_after": float(after["published"]),
-                }
-            )
-        for load, name in STATIC.items():
-            counted = {
-                f"instructions_{side}": published_call_ops.instructions(*published_call_ops.run(table.isa, release, *load, False))
-                for side, release in (("before", table.before), ("after", table.after))
-            }
-            records.append({**head, "case": name, **counted, "ns_before": None, "ns_after": None})
+        loads = [(*map(int, case.split("/")), True, name) for case, name in CASES.items()]
+        for here, elsewhere, dynamic, name in [*loads, *((*load, False, name) for load, name in STATIC.items())]:
+            row: dict[str, object] = {**head, "case": name, **dict.fromkeys(UNITS)}
+            for side, release in (("before", table.before), ("after", table.after)):
+                both = published_call_ops.run(table.isa, release, here, elsewhere, dynamic, published_call_ops.STANDARD)
+                row[f"instructions_{side}"] = published_call_ops.instructions(*both)
+                row[f"ns_{side}"] = found[table.machine, f"{side} {here}/{elsewhere}"] if dynamic else None
+            records.append(row)
     frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
@@ -101,7 +91,8 @@ FIGURES = (
         "What does CALL_OPS buy?",
         table=table,
         limits="Ops are dynamic, as those of the module that was timed. Instructions are counts of the lab; nanoseconds are "
-        "published, of kernels (M1: a virtual machine, message 20230123134603.1064407-9-mark.rutland@arm.com; K1: "
+        "published, of kernels, a function without arguments and an empty callback (M1: a virtual machine, message "
+        "20230123134603.1064407-9-mark.rutland@arm.com; K1: "
         f"20250407180838.42877-10-andybnac@gmail.com). {published_call_ops.LIKE_SERIES}",
     ),
 )
