@@ -16,7 +16,7 @@ MEASURED = {
     "bpf-trampolines.json": "c71f8beaa56c",
     "function-sizes.yml": "66b9ecd85a8d",
     "kernel-*.json": "dfb602b8e450",
-    "kernels/*.json": "fc951317a497",
+    "kernels/*.json": "a941f1ee7ee4",
     "native/*.json": "87baff4984e7",
     "published.csv": "9d6a0de7d17f",
 }
