@@ -31,7 +31,7 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (FACTS, "    kprobes_on_ftrace: [true]", "    kprobe_on_ftrace: [true]", "hypothetical, arm64: unknown feature 'kprobe_o"),
         (FACTS, "by: direct-hash, fixed", "by: direct-hsh, fixed", "live_patch_then_fexit: unknown source 'direct-hsh'; did"),
         (FACTS, "from: v6.4, to: v6.7", "from: v6.8, to: v6.7", "broken, x86_64, direct_beside_ops: v6.8 comes after v6.7; from"),
-        (FACTS, "by: direct-args,", "by: direct-args, built: fprobe_list_end,", "v6.4 has no feature 'fprobe_list_end'"),
+        (FACTS, "built: direct_without_regs", "built: fprobe_list_end", "v6.4 has no feature 'fprobe_list_end'"),
         (FACTS, "from: v6.4, to: v6.7", "from: v6.4, to: v6.20", f"direct_beside_ops: v6.20 is not from {KNOWN}."),
         (FACTS, f"last: {known()[-1]}", f"lost: {known()[-1]}", "the file: unknown key 'lost'; did you mean last"),
         (FACTS, f"last: {known()[-1]}", "last: 7.2", "last: a release is written like v6.16, not 7.2; put it in quotes."),

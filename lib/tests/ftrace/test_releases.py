@@ -151,7 +151,6 @@ def test_what_was_broken_is_said_of_the_releases_that_were():
         ("x86_64", "live_patch_then_fexit"): ["v6.7 to v6.17"],
         ("x86_64", "live_patch_fentry_fexit"): ["v6.0 to v6.17"],
         ("arm64", "live_patch_then_fexit"): ["v6.17"],
-        ("arm64", "live_patch_fentry_fexit"): ["v6.17"],
         ("riscv64", "clang_arguments"): ["v6.10 to v6.15"],
         **{(isa, "fprobe_list_not_ended"): ["v6.14 to v7.0", "v7.1 to v7.2"] for isa in ISAS},
         **{(isa, "fprobe_without_rcu"): ["v6.14 to v7.2"] for isa in ISAS},
@@ -159,7 +158,10 @@ def test_what_was_broken_is_said_of_the_releases_that_were():
         ("riscv64", "regs_sp_of_trampoline"): ["v5.17 to v6.9"],
     }
     assert {(f.built, use) for isa, use in when for f in releases.faults(isa, use) if f.built} == {
-        ("fprobe_list_end", "fprobe_list_not_ended")
+        ("fprobe_list_end", "fprobe_list_not_ended"),
+        ("direct_without_regs", "direct_beside_ops"),
+        ("direct_hash_kept", "live_patch_then_fexit"),
+        ("direct_modified_unasked", "live_patch_fentry_fexit"),
     }
     for release, broken in (("v6.3", False), ("v6.4", True), ("v6.7", True), ("v6.8", False)):
         assert bool(releases.broken("x86_64", release, "direct_beside_ops")) == broken
@@ -168,7 +170,7 @@ def test_what_was_broken_is_said_of_the_releases_that_were():
         "(broken by 60c8971899f3, fixed by a8b9cf62ade1, bdbddb109c75)"
     )
     for isa in ISAS:  # nothing is broken before it is there
-        for use in ("live_patch_then_fexit", "live_patch_fentry_fexit"):
+        for use in ("live_patch_then_fexit", *(["live_patch_fentry_fexit"] if isa == "x86_64" else [])):
             for r in releases.known():
                 has = features(isa, r)
                 assert not releases.broken(isa, r, use) or (has["live_patching"] and has["direct"] and has["direct_shares"])

@@ -145,10 +145,11 @@ class Table(Entry, frozen=True):
 
 #: The features that each section has, all of them.
 _FEATURES = {
-    "common": "fprobe_guard fprobe_list_end fgraph return_pool objpool_pages objpool_mask kprobe_instance return_save counter_bits"
-    " ops direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop partial_regs_update ubsan_bounds",
-    "x86_64": "site args regs per_ops_trampoline direct direct_in_ops direct_jmp direct_rebalance ibt trampoline_endbr"
-    " call_depth_slots frame_pointer shared_epilogue preemption preempt_rcu bpf bpf_args bpf_endbr fprobe rethook"
+    "common": "direct_hash_kept direct_modified_unasked fprobe_guard fprobe_list_end fgraph return_pool objpool_pages objpool_mask"
+    " kprobe_instance return_save counter_bits ops direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop"
+    " partial_regs_update ubsan_bounds",
+    "x86_64": "site args regs per_ops_trampoline direct direct_in_ops direct_without_regs direct_jmp direct_rebalance ibt"
+    " trampoline_endbr call_depth_slots frame_pointer shared_epilogue preemption preempt_rcu bpf bpf_args bpf_endbr fprobe rethook"
     " fprobe_entry_ops fgraph_static_call fgraph_sp rethook_rcu_test recursion_rcu_test kprobe_session kprobes_on_ftrace"
     " kretprobe kretprobe_entry live_patching",
     "arm64": "site args regs call_ops direct direct_in_ops graph_slot bti frame_pointer preemption preempt_rcu bpf bpf_args"
@@ -156,7 +157,7 @@ _FEATURES = {
     " live_patching kprobe_session",
     "riscv64": "site args regs pt_regs_frame call_ops direct direct_in_ops compressed frame_pointer graph_slot preemption"
     " preempt_rcu bpf bpf_args fprobe rethook fprobe_entry_ops rethook_sp rethook_rcu_test recursion_rcu_test"
-    " kprobes_on_ftrace kretprobe kretprobe_entry kprobe_session memcpy_call",
+    " kprobes_on_ftrace kretprobe kretprobe_entry kprobe_session memcpy_call clang_frame",
 }
 #: What a feature may be that is more than there or not, a way to reach code, and a use of registers.
 _FLAG = (False, True)

@@ -85,7 +85,10 @@ class Registered:
     structs: addresses of the structs that this code uses, and their names.
     ops_func: of a direct call whose owner can share a function with an ops that changes the ip: the owner's reaction, as in struct
         ftrace_ops since v6.0; it may raise TramplabError, and nothing has changed then.
-    shared: has it done so?
+    remake: of a direct call that can be modified: what another request asks for, and whether it shares -> the steps that make that,
+        and those that free what it had.
+    shared: has it done so? registers_twice: it refuses the first time that it comes to such a function, to make its code again, and
+        comes once more.
     shares: the request for the one ops that it shares with others of its kind instead of being one itself (see ftrace/sharing.py).
     breakpoint: it is a breakpoint in the text and no ftrace_ops: ftrace does not know it, so it is in no list and in no record, and
         its maker's steps are the whole plan.
@@ -107,7 +110,9 @@ class Registered:
     generated: tuple[Generated, ...] = ()
     structs: Mapping[int, str] = field(default_factory=dict)
     ops_func: Callable[[Registered], Agreed] | None = None
+    remake: Callable[[Registered, Any, bool], tuple[list[Step], list[Step]]] | None = None
     shared: bool = False
+    registers_twice: bool = False
     shares: Request | None = None
     breakpoint: bool = False
     index: int = -1

@@ -19,6 +19,8 @@ from .facts import Fault, Interval, data, every, parse
 NEVER = "never"
 #: Features that follow from others and are wrong by themselves.
 DERIVED = ("site", "counter_bits", "ops")
+#: Faults that kernels of some releases had, and the lab's have only where they are asked for: see faulty().
+FAULTS = ("direct_hash_kept", "direct_modified_unasked", "direct_without_regs")
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def source(name: str) -> Source:
 @functools.cache
 def _of_release(isa: str, release: str) -> dict[str, Any]:
     version, values = parse(release), {}
-    for name in feature_names(isa):
+    for name in (name for name in feature_names(isa) if name not in FAULTS):
         found = next((i for i in intervals(isa, name) if i.contains(version)), None)
         if found:
             values[name] = found.value
@@ -239,6 +241,15 @@ def broken(isa: str, release: str, use: str) -> Fault | None:
     ('v6.4 to v6.7', None)
     """
     return next((fault for fault in faults(isa, use) if fault.contains(release)), None)
+
+
+def faulty(isa: str, release: str) -> dict[str, Any]:
+    """The features with which a kernel of a release has the faults of FAULTS that the release had: Kernel(isa, release, **these).
+
+    >>> faulty("x86_64", "v6.4"), faulty("x86_64", "v7.2")
+    ({'direct_modified_unasked': True, 'direct_without_regs': True}, {})
+    """
+    return {name: True for name in FAULTS if any(i.contains(parse(release)) for i in intervals(isa, name))}
 
 
 def table() -> list[dict[str, str]]:

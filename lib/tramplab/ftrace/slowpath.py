@@ -15,7 +15,7 @@ from . import arch
 from .layout import Heap, OpsMemory, hash_table
 from .maker import Maker, maker_of
 from .ops import FL_DYNAMIC, FL_RCU, Agreed, Registered, Request, selected
-from .records import IGNORE, MAKE_NOP, Record
+from .records import IGNORE, MAKE_NOP, MODIFY_CALL, Record
 from .releases import Features
 from .site import Site
 from .steps import Free, Step, Sync, Wait, block, word
@@ -48,6 +48,7 @@ class SlowPath:
         self.memory = memory or OpsMemory(image, heap)
         self._heap = heap
         self._direct_block: int | None = None
+        self._kept: set[str] = set()  # functions whose direct call was not registered, and is in the hash of all the same
         self._trace_func = image.address("ftrace_stub")
         self._literals: dict[str, int] = {}
 
@@ -69,6 +70,7 @@ class SlowPath:
         try:
             for direct in self._sharing(ops):
                 agreed.append(self._agree(direct))
+                self._come_back(direct, direct is ops)
             steps = [s for a in agreed for s in a.steps] + self._allocate(ops, maker)
             self.ops.insert(0, ops)
             table, old = self._direct_table()
@@ -85,6 +87,23 @@ class SlowPath:
         for f in functions:
             self.records[f].add(ops, self._may_share(ops, f))
         return ops, steps + self._update(functions) + self._behind(old)
+
+    def modify(self, ops: Registered, request: Request) -> list[Step]:
+        """Other programs for a direct call that is there (modify_ftrace_direct). Its owner is asked whether it
+        shares with an ops that changes the ip, in releases that do not forget to. Raises TramplabError for what cannot be; then
+        nothing has changed."""
+        if ops not in self.ops or not ops.remake:
+            raise TramplabError("what is modified is a direct call of BPF's that is registered: attach it first.")
+        maker_of(ops.request, self.makers).check(request, ops.functions)
+        patched = any(o.ipmodify for f in ops.functions for o in self.wanting(f))
+        steps, frees = ops.remake(ops, request, patched and (ops.shared or not self.features["direct_modified_unasked"]))
+        if self.features["direct_in_ops"]:
+            at = ops.address + self.image.struct("ftrace_ops").fields["direct_call"].offset
+            steps.append(word(at, ops.direct, "the direct call's new target"))
+        table, old = self._direct_table()
+        alone = [self.records[f] for f in ops.functions if self.records[f].count == 1]
+        changes = [(r.site, *self._site_bytes(r, MODIFY_CALL)) for r in alone]
+        return steps + table + self.arch.write_sites(changes, self.features, self.image) + self._behind([*frees, *old])
 
     def unregister(self, ops: Registered) -> list[Step]:
         """Take an ops away again; raises TramplabError if it is not registered."""
@@ -138,11 +157,22 @@ class SlowPath:
     def _check(self, ops: Registered) -> None:
         """Raise TramplabError if what is registered on its functions already is in the way."""
         for f in ops.functions:
+            if ops.is_direct and f in self._kept:
+                raise TramplabError(
+                    f"{f} takes no direct call any more (-EBUSY): the address of one that was not attached is still in the hash of "
+                    "direct calls, as in kernels of v6.7 to v6.17. Boot another kernel."
+                )
             self.records[f].check(ops.is_direct, ops.ipmodify, self._may_share(ops, f))
             others = self.wanting(f)
             lonely = [o.alone for o in (ops, *others) if o.alone]
             if others and lonely:
                 raise TramplabError(lonely[0].format(f))
+
+    def _come_back(self, direct: Registered, new: bool) -> None:
+        """A new direct call that refuses to come, so as to come again with other code: its first address is to leave the hash."""
+        if new and direct.registers_twice and self.features["direct_hash_kept"]:
+            self._kept.update(direct.functions)
+            self._check(direct)
 
     def _may_share(self, ops: Registered, function: str) -> bool:
         """Has every direct call that wants a function, this ops included, an ops_func, in a release that asks it?"""

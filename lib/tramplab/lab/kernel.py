@@ -152,6 +152,11 @@ class Kernel:
             self.apply(self.slowpath.unregister(o))
             self._asked.pop(o, None)
 
+    def modify(self, ops: Registered, request: Request) -> None:
+        """Other programs for BPF's trampoline of a function: what is attached becomes what this request asks for."""
+        self.apply(self.slowpath.modify(ops, dataclasses.replace(request, filter=ops.functions)))
+        self._asked[ops] = request
+
     @contextmanager
     def attached(self, function: Function | str | None, *requests: Request) -> Iterator[tuple[Registered, ...]]:
         """Attach for the length of a `with`."""

@@ -4,7 +4,6 @@
 import pytest
 
 from support.publish.guarded import problem
-from tramplab import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
@@ -193,16 +192,26 @@ def test_v7_follows_the_rows(consumer, save, served, isa):
 
 
 def test_who_shares_a_function_with_live_patching():
-    """Before v6.0 nobody; from then on BPF, but on riscv64 no trampoline that calls the function; never one that is not asked."""
+    """Before v6.0 nobody; from then on BPF, but on riscv64 no trampoline that calls the function, and not where a fault is in
+    the way; never one that is not asked."""
     frame = beside_bpf.rows()
     for r in frame.itertuples():
-        facts = releases.features(ISAS[r.isa], r.release, {})
+        facts = releases.features(ISAS[r.isa], r.release, releases.faulty(r.isa, r.release))
         if not facts["direct"]:
             wanted = beside_bpf.NONE
         elif r.beside == "no ops_func" or releases.parse(r.release) < (6, 0):
             wanted = beside_bpf.BUSY
         else:
-            wanted = beside_bpf.NOT_MADE if (r.isa, r.beside) == ("riscv64", "fexit") else beside_bpf.BOTH
+            wanted = beside_bpf.BOTH
+            joins, old = r.beside == beside_bpf.JOINED, facts["direct_modified_unasked"] and r.patching == "first"
+            if facts["direct_without_regs"]:
+                wanted = beside_bpf.UNCALLED
+            elif r.isa == "riscv64" and (joins or r.beside == "fexit"):
+                wanted = beside_bpf.LOST if joins and old else beside_bpf.NOT_MADE
+            elif joins and old and r.isa == "x86_64":
+                wanted = beside_bpf.LOST
+            elif r.beside == "fexit" and facts["direct_hash_kept"] and r.patching == "first":
+                wanted = beside_bpf.KEPT
         assert r.outcome == wanted, r
     assert set(frame["outcome"]) == set(beside_bpf.LETTERS)
 
@@ -213,22 +222,23 @@ def test_live_patching_is_first_whoever_came_first():
     assert set(both.loc[both["beside"] == "fentry", "ran"]) == {"live patching, program, replacement"}
     assert set(both.loc[both["beside"] == "fexit", "ran"]) == {"live patching, replacement, program"}
     assert set(both["went_on"]) == {"replacement"} and both["added"].notna().all()
-    orders = both.pivot(index=["isa", "release", "beside"], columns="patching", values="added")
-    assert (orders["first"] == orders["second"]).all()
+    orders = both.pivot(index=["isa", "release", "beside"], columns="patching", values="added").dropna()
+    assert len(orders) > 15 and (orders["first"] == orders["second"]).all()
 
 
-def test_what_kernels_had_broken_is_marked():
-    """Of x86-64 v6.4 both programs, in either order; later fexit after a live patch alone, up to v6.17; of arm64 nothing shown: its
-    kernels have live patching since v6.17."""
+def test_what_kernels_had_broken_is_shown_as_it_was():
+    """Of x86-64 v6.4 all programs; fexit after a live patch up to v6.17; of what comes first there is a line where it matters."""
     frame = beside_bpf.rows()
-    marked = frame[frame["broken"] != ""]
-    assert set(zip(marked["isa"], marked["release"], marked["beside"], marked["patching"], strict=True)) == {
-        *(("x86_64", "v6.4", beside, order) for beside in ("fentry", "fexit") for order in beside_bpf.ORDERS),
-        *(("x86_64", release, "fexit", "first") for release in ("v6.12", "v6.16")),
-    }
     table = beside_bpf.table(frame).set_index(["isa", "beside"])
-    assert table.loc[("x86_64", "fentry"), "v6.4"].endswith("!") and not table.loc[("x86_64", "fentry"), "v6.12"].endswith("!")
+    assert {line for _, line in table.index} == {
+        "no ops_func", "fentry", *(f"{name}; patch {n}" for name in ("fexit", beside_bpf.JOINED) for n in beside_bpf.ORDERS)
+    }  # fmt: skip
+    x86 = {line.split(";")[0] + line[-6:]: list(table.loc[("x86_64", line)].str.strip()) for _, line in table.index}
+    assert [cells[2] for cells in x86.values()] == ["R", *"NNNNN"] and not problem("faults-beside-live-patch", frame)
+    assert x86["fexit first"][3:5] == ["K", "K"] and x86["fentry, then fexit first"][3:5] == ["O", "O"]
     assert "arm64 since v6.17, riscv64 never" in beside_bpf.FIGURES[0].limits
+    fixed = frame.assign(outcome=frame["outcome"].replace(beside_bpf.KEPT, beside_bpf.BOTH), added=frame["added"].fillna(300))
+    assert "x86_64-fexit-first-v6-12" in problem("faults-beside-live-patch", fixed)
 
 
 def test_what_is_said_of_sharing_follows_the_rows():
@@ -241,10 +251,6 @@ def test_what_is_said_of_sharing_follows_the_rows():
     asked = frame.assign(outcome=frame["outcome"].mask(unasked, beside_bpf.BOTH), added=frame["added"].mask(unasked, 300))
     assert "unasked-total == 0 is not so" in problem("live-patch-and-direct", asked)
     astray = frame.assign(went_on=frame["went_on"].replace("replacement", "function"))
-    assert "replaced-total == orders-total is not so: 0" in problem("live-patch-and-direct", astray)
+    assert "0.85 * orders-total < replaced-total" in problem("live-patch-and-direct", astray)
     other.loc[:, "outcome"] = beside_bpf.BUSY
     assert beside_bpf.numbers(other)["first"] == "none"
-    mixed = frame.copy()
-    mixed.loc[mixed["patching"] == "first", "outcome"] = beside_bpf.BUSY
-    with pytest.raises(TramplabError, match="depends on who comes first"):
-        beside_bpf.table(mixed)

@@ -43,6 +43,7 @@ DEFINES = {
     "kprobe_instance": "CONFIG_KPROBE_INSTANCE",
     "kprobe_session": "CONFIG_KPROBE_SESSION",
     "memcpy_call": "CONFIG_RISCV_MEMCPY_CALL",
+    "clang_frame": "CONFIG_CC_IS_CLANG",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",

@@ -11,7 +11,13 @@ struct pt_regs {
 	unsigned long status, badaddr, cause, orig_a0;
 };
 
-#if defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
+#if defined(CONFIG_CC_IS_CLANG) && defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
+/* 144 bytes: in a kernel that Clang has built, arguments may be in t2 to t6. */
+struct ftrace_regs {
+	unsigned long epc, ra, sp, s0, t1, t2, t3, t4, t5, t6;
+	unsigned long args[8];
+};
+#elif defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
 /* 112 bytes; one slot stays empty between t1 and a0. */
 struct ftrace_regs {
 	unsigned long epc, ra, sp, s0, t1, unused;

@@ -8,7 +8,8 @@
  * stands for: ftrace_caller, riscv64, since v6.10 (v6.16 on with the callsite's ops)
  * saves: ra s0 a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 112 bytes, 104 written
- * differs: the layout is that of GCC kernels (a clang v6.16 saves t2 to t6 too, see clang_arguments in data/releases.yml), and s0
+ * differs: the layout is that of GCC kernels (with clang_frame a clang v6.16's, which saves t2 to t6 too, see clang_arguments in
+ *   data/releases.yml), and s0
  *   is saved, as with frame pointers and the function graph tracer, because Debian's kernels are built so.
  *
  * Entered with t0 = back into the traced function (epc) and ra = its caller. t1 is saved and restored because it is
@@ -22,6 +23,17 @@
 #endif
 #define FRAME SIZEOF_ftrace_regs
 #define F(slot) OFF_ftrace_regs_##slot(sp)
+
+/* What Clang's kernels save besides, where they have CALL_OPS. */
+.macro temporaries op
+#if defined(CONFIG_CC_IS_CLANG) && defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
+	\op	t2, F(t2)
+	\op	t3, F(t3)
+	\op	t4, F(t4)
+	\op	t5, F(t5)
+	\op	t6, F(t6)
+#endif
+.endm
 
 TRAMPOLINE(ftrace_caller)
 #ifdef CONFIG_LAB_DIRECT_WAY
@@ -44,6 +56,7 @@ TRAMPOLINE(ftrace_caller)
 #endif
 	sd	s0, F(s0)
 	sd	t1, F(t1)
+	temporaries	sd
 	args	sd, OFF_ftrace_regs_args
 #ifdef LATE_SP
 	mv	a0, sp				/* saved by now; t2 to t6 may be arguments in clang's kernels */
@@ -79,6 +92,7 @@ LABEL(ftrace_call)
 	ld	ra, F(ra)
 	ld	s0, F(s0)
 	ld	t1, F(t1)
+	temporaries	ld
 	args	ld, OFF_ftrace_regs_args
 	addi	sp, sp, FRAME
 	bnez	t1, 9f

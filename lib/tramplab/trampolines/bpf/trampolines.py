@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from ...base.errors import TramplabError
@@ -65,10 +66,10 @@ class BpfTrampolines:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
         require_taken(self._image.prototypes[functions[0]], features)
 
-    def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
+    def make(self, request: Bpf, functions: tuple[str, ...]) -> Registered:
         """A direct call whose target is to be made; its owner shares."""
         ops = registered(self._guest, request, functions)
-        ops.ops_func = self._share
+        ops.ops_func, ops.remake, ops.registers_twice = self._share, self._remake, request.calls_function
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
@@ -112,6 +113,23 @@ class BpfTrampolines:
 
     # inside
 
+    def _remake(self, ops: Registered, request: Bpf, shared: bool) -> tuple[list[Step], list[Step]]:
+        """The steps that make an ops that is there what another request asks for, and those that free what it had. shared: does it
+        share its function with an ops that changes the ip? Raises TramplabError if it cannot; it is then as before."""
+        how, before, taken = MODULES[self._image.isa.name].SHARING, dataclasses.replace(ops), self._taken[ops.index]
+        if shared and request.calls_function and how is Sharing.REFUSED:
+            raise TramplabError(f"{ops.functions[0]} is shared with an ops that changes the ip: {how.value}; detach that first.")
+        ops.request, ops.shared = request, shared
+        try:
+            steps = self.create(ops)
+        except TramplabError:
+            ops.request, ops.shared = before.request, before.shared
+            raise
+        made, self._taken[ops.index] = self._taken[ops.index], taken
+        frees = self.free(before)
+        self._taken[ops.index] = made
+        return steps, frees
+
     def _share(self, ops: Registered) -> Agreed:
         """Stands for bpf_tramp_ftrace_ops_func(): a trampoline that goes on to the function goes where the ops that changes the
         ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
@@ -125,7 +143,7 @@ class BpfTrampolines:
                 f"a BPF trampoline that calls {function} cannot share it with an ops that changes the ip on "
                 f"{self._image.isa.name}: {Sharing.REFUSED.value}; detach the one first."
             )
-        ops.shared = True
+        ops.shared = bool(ops.generated) or request.calls_function  # of a new one that goes on to the function nothing is kept
         if not ops.generated or not request.calls_function or how is Sharing.AS_IT_IS:
             return Agreed(undo=lambda: self._go_back(ops, before))
         plan = self._plan(ops, self._guest.sites[function], list(ops.structs))

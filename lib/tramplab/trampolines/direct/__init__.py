@@ -80,7 +80,7 @@ def check_direct(guest: Guest, request: Request) -> None:
 def registered(guest: Guest, request: Request, functions: tuple[str, ...]) -> Registered:
     """A direct call as the slow path holds it: an ops whose function puts the target, still to be set, where the common
     trampoline's exit finds it."""
-    regs = bool(guest.features["regs"])
+    regs = bool(guest.features["regs"]) and not guest.features["direct_without_regs"]
     return Registered(
         request,
         guest.image.address("call_direct_funcs"),
