@@ -140,7 +140,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             told = [_letters(by[place], "") + _SIGNS[by[place]["reliable"]] if place in by else "" for place in PLACES]
             alike.setdefault((*told, _beside(by)), []).append(str(hook))
         for cells_of, hooks in alike.items():
-            for n, names in enumerate(textwrap.wrap(", ".join(hooks), _WIDE, break_long_words=False)):
+            for n, names in enumerate(textwrap.wrap(", ".join(hooks), _WIDE, break_on_hyphens=False)):
                 head = {"image": kernel, "hooks": names}
                 lines.append(head | dict(zip(_HEADS, cells_of if n == 0 else [""] * len(_HEADS), strict=True)))
     return pd.DataFrame(lines)
