@@ -115,6 +115,7 @@ def test_only_hooks_that_mispredict_are_in_the_table():
     assert set(wrong["hook"].str.removesuffix(" x2")) == set(table["hook"]) and len(table) == 10
     assert {h for h in whole["hook"] if h.endswith(" *")} == {
         "ops-ip *", "ops-live *", "ops-clobbered *", "ops-own-args *", "ops-own-regs *", "jump back *", "return back *",
+        "direct *",
     }  # fmt: skip
     more = frame.assign(own=frame["own"].where(frame["hook"] != "bpf-fexit x2", 7))
     assert {h for h in return_stack.table(more)["hook"] if h.endswith("x2")} == {"bpf-fexit x2"}
