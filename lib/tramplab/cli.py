@@ -37,7 +37,7 @@ from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.estimates import beneath
 from .publish.figures.citation import CHOICES, citation
-from .publish.figures.figure import Study, find
+from .publish.figures.figure import Study, find, golden
 from .publish.figures.show import rows_json
 from .publish.findings import findings, rendered
 from .publish.table import text_table
@@ -325,9 +325,9 @@ def _cite(args: argparse.Namespace) -> None:
 
 def study_text(study: Study, frame: pd.DataFrame) -> str:
     """A study's title and its golden table, with what its cycles are, in at most 72 columns."""
-    golden = study.golden(frame)
-    table = text_table(golden, split="isa")
-    return f"{study.TITLE}\n\n{table}{beneath(table, golden, frame, WIDTH)}"
+    kept = golden(study, frame)
+    table = text_table(kept, split="isa")
+    return f"{study.TITLE}\n\n{table}{beneath(table, kept, frame, WIDTH)}"
 
 
 def expected_file(name: str) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from support.native.machines import CPUS, result, shaped
 from tramplab import studies
 from tramplab.estimate import cycles
+from tramplab.publish.figures.figure import golden
 from tramplab.publish.figures.show import show
 from tramplab.studies.time import (
     core_cases,
@@ -52,7 +53,7 @@ def shown(study, frame: pd.DataFrame) -> str:
     """Whatever a reader meets in words: tables, answers, citations and quoted numbers of a study, and its golden table."""
     figures = [show(study, f.id, frame) for f in study.FIGURES if not f.own]
     said = [text for figure in figures for text in (figure.text, figure.citation)]
-    return "\n".join([*said, *map(str, study.numbers(frame).values()), study.golden(frame).to_string()])
+    return "\n".join([*said, *map(str, study.numbers(frame).values()), golden(study, frame).to_string()])
 
 
 def test_every_study_on_time_is_searched():
@@ -108,7 +109,7 @@ def test_the_lab_counts_within_the_error(counters):
 def test_only_hooks_that_mispredict_are_in_the_table():
     """And all of those; two callbacks only where they change something. What no kernel has is marked."""
     frame = return_stack.rows()
-    table, whole = return_stack.table(frame), return_stack.golden(frame)
+    table, whole = return_stack.table(frame), golden(return_stack, frame)
     zeros = {"0+0", "-"}
     assert not table.drop(columns=["isa", "hook"]).isin(zeros).all(axis="columns").any()
     wrong = whole[~whole.drop(columns=["isa", "hook"]).isin(zeros).all(axis="columns")]

@@ -86,11 +86,6 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return ranked.assign(panel=titles).sort_values("rank", kind="stable")
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 ALT = (
     "A panel per mechanism, one below the other on one scale: from left to right the instructions of the call in the order "
     "of execution, a box per function, and on it the functions that it calls. Colours are the parts of the table below. A "

@@ -234,11 +234,6 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out.assign(finding=out["id"].map(NAMES), section=out["id"].map(lambda one: findings.get(one).section))
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """The verdicts, "arm64-v7-2-guard", what was read, "arm64-v7-2-guard-read", and readings as numbers: what a guarded ops adds,
     and adds later; what an ops with the RCU flag adds, and adds later, and so the graph tracer; of ten calls those that an event

@@ -52,11 +52,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What was read, "arm64-fixed-plain-left", a number where it is one."""
     named = {f"{r.isa}-{'fixed' if r.fixed else 'as-is'}-{r.label}": r.read for r in frame.itertuples()}

@@ -81,11 +81,6 @@ def _numbers(name: str) -> list[int]:
     return [int(n) for n in name.split()[1].lstrip("v").partition("~")[0].split(".")]
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Of each kernel the most and the fewest over its ISAs, "debian-7-2-6-most", and of each ISA, "debian-7-2-6-arm64"."""
     out: dict[str, object] = {}

@@ -129,11 +129,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def body(frame: pd.DataFrame) -> Body:
     """The lines as a grid."""
     return Grid(table(frame), "What CALL_OPS was expected to change, and what changed")

@@ -93,11 +93,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 #: What a reader of the page sees: the column, what a barrier is for there, and whether it is a fence.
 _SHOWN = (
     ("waits it breaks without", BREAKS, (False,)),

@@ -91,11 +91,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
     "-stores"; "arm64-allocated", near, far or either; and of all releases "cases-total", and in how many of these runs what the

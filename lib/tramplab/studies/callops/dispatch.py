@@ -154,11 +154,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def each(frame: pd.DataFrame, isa: str, built: str, cells: tuple[tuple[int, int], ...]) -> int | str:
     """Instructions that each ops more adds, along one of the lines; "-" if they do not all add the same."""
     return step({sum(c): cell(frame, isa, built, *c) for c in cells if max(c) <= COUNTED})

@@ -151,11 +151,6 @@ def code(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by image, such as "arm64-bti-before", bytes from the ops to the function at the most, "-back", to
     where the call returns, and "-instructions", how many find it; and of the images that kernels have "calls-total", and in how

@@ -82,11 +82,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: of each kernel how many lives it has, "arm64-bl-lives", and of these are safe, "arm64-bl-safe"; how
     each ends, "arm64-bl-static"; the kernels, "kernels-total", and those of them that are safe in every life, "kernels-safe"."""

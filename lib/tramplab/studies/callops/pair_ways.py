@@ -77,11 +77,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def body(frame: pd.DataFrame) -> Body:
     """The same with schemes in words."""
     cells = table(frame).assign(scheme=[marked(patching.LABELS[r.scheme], r.hypothetical) for r in frame.itertuples()])

@@ -121,11 +121,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: schemes in all and those that are safe, "schemes-total", "schemes-safe"; states and transitions
     that were visited, under the worst model, for the safe ones together, "states-total", "transitions-total"; of each scheme

@@ -61,11 +61,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _end(outcome: str, steps: int) -> str:
     return f"{outcome}, {steps}" if steps else outcome
 

@@ -97,11 +97,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _call_ops(frame: pd.DataFrame, isa: str, release: str, kernel: str, column: str = "percent") -> float:
     """What the pointers and what aligns for them take of one kernel."""
     chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)

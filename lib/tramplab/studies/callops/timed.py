@@ -90,11 +90,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per table, cell of compared() and who says it."""
     cells = named(compared(frame))

@@ -105,11 +105,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions that a case adds, "arm64-bpf-fentry-far-added"."""
     return {f"{r.isa}-{phrases.slug(r.case)}-added": int(r.instructions) for r in frame.itertuples()}

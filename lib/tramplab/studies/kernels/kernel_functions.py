@@ -175,11 +175,6 @@ def chart(frame: pd.DataFrame) -> Drawing | None:
     return None if frame.empty else stacked_bars("instructions", "function", "more", note="said", columns=1)(drawn(frame))
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: how many counts of a function are not the same in kernel and lab, "different-total", and how many of
     those are larger in the kernel, "kernel-more-total"."""

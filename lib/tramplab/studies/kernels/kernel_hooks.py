@@ -96,11 +96,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"; and by how
     much, at the most, a hook adds more or less than there in the real-time flavour, "rt-most-percent", and in all other

@@ -161,11 +161,6 @@ def _beside(by: dict[str, dict[str, Any]]) -> str:
     return ", ".join(other) or "same"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "walks" in all, and "compared" with the lab's, of which it finds "same".
 

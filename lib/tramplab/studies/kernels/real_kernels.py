@@ -89,11 +89,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.drop(columns="part").reset_index(drop=True)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: how many comparisons of each part there are, are near, and have the same loads and stores; and how
     many kernels of which releases."""

@@ -67,11 +67,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return whole
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes) and
     "-chain-copies"; what it adds to a link, "arm64-chain-added", and the fill that it is held against, "arm64-fill-added", as GCC

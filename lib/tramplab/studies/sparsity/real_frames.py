@@ -108,11 +108,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def body(frame: pd.DataFrame) -> Body:
     """A line per kernel and what its providers fill, those that fill alike together, with the slots that hold something else than
     in the lab."""

@@ -102,11 +102,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 _ROOM = 20
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: str) -> str:
     """Of one cell; "" where there is no such view."""
     some = frame[(frame["isa"] == isa) & (frame["release"] == release) & (frame["view"] == view) & (frame["consumer"] == consumer)]

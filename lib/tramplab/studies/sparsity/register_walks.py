@@ -70,11 +70,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(kernel=kernel)[["kernel", "view", "start", "found", "of"]].reset_index(drop=True)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
     find something that is not there, "strange"; and how many functions are found from what ftrace_partial_regs() makes at the

@@ -167,11 +167,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def letters(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way with a letter of LETTERS for each consumer."""
     rows = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))

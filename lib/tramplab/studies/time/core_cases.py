@@ -106,11 +106,6 @@ def text(frame: pd.DataFrame) -> str:
     return "[\n" + ",\n".join(json.dumps(asdict(case)) for case in cases(frame)) + "\n]\n"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: parameters of golden-cove that its own times set, in cycles; of an ISA's cores how many were timed,
     "arm64-timed-total", and how many of those models are usable, "arm64-usable-total"; and of these on all ISAs how many cases

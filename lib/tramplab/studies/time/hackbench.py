@@ -126,11 +126,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return made
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
     """The row of each line, by trampoline."""
     return {r["trampoline"]: r for r in frame.to_dict("records")}

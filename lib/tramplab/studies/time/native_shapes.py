@@ -177,11 +177,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return made
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of saved results, which are the same on every machine."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the page: "shapes", how many there are; and on all machines the least rank correlation of the nearest model,
     "model-least-rank", and the greatest of the count of instructions, "count-most-rank"; 0 where nothing is ranked."""

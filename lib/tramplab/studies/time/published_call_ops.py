@@ -193,11 +193,6 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     ).sort_values("order", kind="stable")
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def off(frame: pd.DataFrame, one: Table, kind: str) -> str:
     """By how much the median ratio of a kind ("instructions", "cycles") differs from the published one, in percent of that."""
     part = _cases(frame[frame["machine"] == one.machine])

@@ -211,11 +211,6 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(both, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
     first core and "3-zen3-estimated" on each; and of the pairs on all cores, "pairs-total", how often the estimate says which

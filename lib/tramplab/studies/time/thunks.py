@@ -63,11 +63,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "ops-2-both-own": mispredicted returns in a call of the newest of these kernels, here with two
     ops and with both mitigations, "-above" those of its callers; "bpf-fexit-v6-12-none-above" in the other one; "ops-both-added",

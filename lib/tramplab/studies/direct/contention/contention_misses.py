@@ -126,11 +126,6 @@ def _short(case: str) -> str:
     return "each" if case.endswith("each") else "+".join(part.split()[0] for part in case.split("+"))
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def costs(frame: pd.DataFrame) -> pd.DataFrame:
     """What a miss costs, where there are some."""
     found = frame[(frame["case"] == EMPTY) & (frame["missed"] > 0)]

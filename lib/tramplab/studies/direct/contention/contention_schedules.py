@@ -67,11 +67,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
     """Retries of the list per operation with reservations of a line and of a word. Columns: isa, line, word."""
     chosen = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]

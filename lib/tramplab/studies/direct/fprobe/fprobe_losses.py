@@ -74,11 +74,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per ISA "arm64-unoptimised-ratio", "-with-list-ratio" (arguments saved and the return declined),
     "-declined-ratio" (no list, either) and "-optimised-ratio" (all four gone) of instructions; of a

@@ -93,11 +93,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.rename(columns={"panel": "isa"})  # by which a table is split that does not fit
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: runs of a callback through the list function and of a program, "list-same-runs", "list-deeper-runs",
     "program-same-runs", "program-deeper-runs": one number if it is the same everywhere, else from the least to the most."""

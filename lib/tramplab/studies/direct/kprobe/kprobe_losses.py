@@ -103,11 +103,6 @@ def rounds(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
     """Entry, handlers and return of a breakpoint kprobe without a program: in Debian's plain kernels and in the lab. Columns: isa,
     release, traps, kernel, lab, off (percent)."""

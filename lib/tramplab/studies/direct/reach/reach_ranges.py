@@ -156,11 +156,6 @@ def _inside(inside: int, room: int) -> str:
     return "-" if not room else "all" if inside == room else about(inside) if inside else "none"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per range, site and size of kernel, as the chart has them: the sites of a range together where all are alike in every
     kernel. Columns: isa, where, text (of SIZES, or DEBIAN), case."""

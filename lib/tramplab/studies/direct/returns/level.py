@@ -72,11 +72,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out.drop(columns="hypothetical").rename(columns={"instructions": "adds", "own": "in call", "above": "callers"})
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "arm64-jump-near-own": mispredicted returns of the call; "-above", of its callers, "-added",
     instructions, and of what no kernel has "-more", those over the call to the same place; and "callers"."""

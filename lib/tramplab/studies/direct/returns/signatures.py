@@ -140,11 +140,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed.reset_index().rename_axis(columns=None)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _most(frame: pd.DataFrame) -> dict[str, dict[str, int]]:
     """Way -> ISA -> instructions for as many arguments as there are registers."""
     last = frame[frame["arguments"] == frame.groupby("isa")["arguments"].transform("max")]

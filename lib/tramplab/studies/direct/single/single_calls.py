@@ -96,11 +96,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
     """Instructions that a way takes more (or, below 0, less) than the kernel as it is does, in one call."""
     of = totals(frame).set_index(["isa", "way", "case"])["instructions"]

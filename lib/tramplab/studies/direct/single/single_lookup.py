@@ -108,11 +108,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _named(frame: pd.DataFrame) -> list[str]:
     """A way with the call that looks up: "lookup far *"."""
     rows = zip(frame["way"], frame["case"], frame["hypothetical"], strict=True)

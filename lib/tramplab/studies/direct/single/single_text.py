@@ -73,11 +73,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
     """The last kernel of each ISA."""
     return frame[frame["release"] == frame.groupby("isa")["release"].transform("last")]

@@ -120,11 +120,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: all of it."""
-    return table(frame)
-
-
 def whose(frame: pd.DataFrame) -> pd.DataFrame:
     """From stack_calls' rows: a row per kernel, hook of SHOWN that is looked up, and part of CODE: at how many instructions of it a
     frame is lost, and the share of all of the hook's, in percent."""

@@ -179,11 +179,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed.assign(goes=["yes" if part == KRETPROBE else "no" for part in printed["part"]])
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA, bar (BARS) and part, with its bytes."""
     parts = table(frame)

@@ -198,11 +198,6 @@ def _said(found: str, least: str) -> str:
     return f"shim {least}" if found == SHIMMED else "-" if found == NOT_ASKED else found
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def stack_pointers() -> pd.DataFrame:
     """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""

@@ -109,11 +109,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def _added(frame: pd.DataFrame, isa: str, how: str, probe: str = RETURN) -> int:
     some = frame[(frame["isa"] == isa) & (frame["how"] == how) & (frame["probe"] == probe)]
     return int(some["instructions"].sum())

@@ -102,11 +102,6 @@ def _safe(isa: str, release: str, mechanism: str) -> str:
 _SHORT = ("function", "hook", "callers")
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
     "arm64-kretprobe-v6-1-missed-in-call"; "-missed-above" of the callers, "-missed-in-loop" per call in a loop."""

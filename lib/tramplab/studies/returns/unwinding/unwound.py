@@ -92,11 +92,6 @@ def _asked(r: object) -> str:
     return (("yes" if recovered else "no") + ("" if real else " *")) if hooks else "-"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
     hooked returns are not looked up "riscv64-kretprobe-not-asked-asleep-lost"."""

@@ -186,11 +186,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
     "-used-total", words of them that the consumer touches, "-read-total", words that it reads, "-least-added", instructions with

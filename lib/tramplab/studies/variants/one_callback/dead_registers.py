@@ -110,11 +110,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 _ORDER = [*ISAS, "argument", "other argument", "return", "scratch", "preserved", "frame pointer"]
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: poisoned registers that were claimed dead, those of them that were not, and the ones that carry
     an argument without a change of the result (none may); and of which no one claimed anything "others", and those of them that

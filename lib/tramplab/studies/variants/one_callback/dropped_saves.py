@@ -105,11 +105,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: how many restores were taken out under functions that need them, and how many results were wrong
     then, by callback ("counts", "clobbers"); "idle": wrong ones where the function does not need them."""

@@ -80,11 +80,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(lost=frame["lost"].replace("", "-"))
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: how many arguments are in t-registers ("further"), how many of them are lost, "v6-12-counts-lost" (and
     "clang-v7-2-counts-lost"), in how many of the "releases" results are wrong, "counts-wrong" and "overwrites-wrong", and with

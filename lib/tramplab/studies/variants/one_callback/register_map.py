@@ -194,11 +194,6 @@ def broken(names: list[str], characters: int = 34) -> list[str]:
     return lines
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by names like "arm64-ops-restored": how many registers of an ISA have a fate under a hook.
 

@@ -70,11 +70,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by machine: "zen4-ops-cycles" and "zen4-ops-added" (instructions), "ten" of the mail's; and
     "machines", how many there are."""

@@ -108,11 +108,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions of the trampoline ("ten-total", "swapped-total", "nop-total"), which argument its program
     finds first ("ten-first", "swapped-first"); the caller that a callback is told ("nop-parent", "site-parent"), and what a live

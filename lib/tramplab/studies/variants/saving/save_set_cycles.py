@@ -68,11 +68,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def shares(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per machine, of live arguments against all that C may clobber. Columns: isa, machine, args, clobbered and live
     (cycles), gain, share."""

@@ -70,11 +70,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-further-step", what each callback from the second to the third on adds in the newest
     release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a

@@ -210,11 +210,6 @@ def _span(found: pd.Series) -> str:
     return order[0] if len(order) == 1 else f"{order[0]}-{order[-1]}"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
     """A lane per ISA and releases that choose alike, a step per state."""
     alone = frame.assign(state=[_named(*key) for key in zip(frame["callbacks"], frame["regs"], frame["direct"], strict=True)])

@@ -70,11 +70,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def each(frame: pd.DataFrame, isa: str, line: str) -> int | str:
     """Instructions that each ops on another function adds; "-" if they do not all add the same, or there is no such line."""
     part = frame[(frame["isa"] == isa) & (frame["line"] == line)]

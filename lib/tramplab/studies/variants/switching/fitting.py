@@ -162,11 +162,6 @@ def _short(ops: str) -> str:
     return ops if " " not in ops else f"+{ops.rsplit(maxsplit=1)[-1]}"
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
-
-
 def saved(frame: pd.DataFrame, saves: str) -> dict[str, str]:
     """By ISA, how many instructions fewer a call takes in the newest release while the fitted trampoline saves this: "16", or
     "3 to 5" where steps differ; no ISA whose kernel cannot serve the ops."""

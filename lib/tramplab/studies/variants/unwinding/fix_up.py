@@ -63,11 +63,6 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return part.rename(columns={"boundaries": "count"})[columns]
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of ftrace's trampoline too, and of every way of unwinding."""
-    return table(frame)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: what the fix-up costs, see cost(); and of the instructions of a callback, "ops", or a program, by ISA
     and way of unwinding, how many there are, "x86_64-fexit-ORC-count", and at how many what is found: "-function", "-caller",
