@@ -141,7 +141,7 @@ class Study(Protocol):
 
 
 def golden(study: Study, frame: pd.DataFrame) -> pd.DataFrame:
-    """The part of a study's rows that data/expected keeps, the same on every machine: its table, where it has no golden() itself."""
+    """The part of a study's rows that data/expected keeps, the same on every machine: its table, where it has no golden()."""
     of: Callable[[pd.DataFrame], pd.DataFrame] = getattr(study, "golden", None) or study.table  # type: ignore[attr-defined]
     return of(frame)
 

@@ -15,6 +15,7 @@ from ...lab.measure import run
 from ...publish.figures.chart import Drawing, flame
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name
+from ..kernels.names import NAMES
 from ..memo import once
 from . import ORDER
 
@@ -31,15 +32,16 @@ MECHANISMS = {
     "fprobe exit": ("fprobe-exit", 1),
     "kretprobe": ("kretprobe", 1),
 }
-EXCEPTION = "lab_trap_entry"
+#: In the kernel's names.
+EXCEPTIONS = [names["lab_trap_entry"] for names in NAMES.values()]
 
 
 @once
 def rows() -> pd.DataFrame:
     """One row per ISA, mechanism and box of its call (see anatomy/), in the newest release; the traced function has one argument.
 
-    Columns: isa, mechanism, hook, name, part, start, depth, instructions (of the box, with what lies on it), own (without), missed
-    (mispredicted returns of its own), added (instructions of the whole call over the unhooked one).
+    Columns: isa, mechanism, hook, name (the kernel's), part, start, depth, instructions (of the box, with what lies on it), own
+    (without), missed (mispredicted returns of its own), added (instructions of the whole call over the unhooked one).
     """
     records = []
     for isa in ISAS:
@@ -49,7 +51,7 @@ def rows() -> pd.DataFrame:
             r = run(isa, hook, callbacks=callbacks)
             call = {"isa": isa, "mechanism": mechanism, "hook": hook, "added": len(r.recording) - idle}
             for box, part in parts(boxes(r, r.component_of)):
-                place = {"name": box.name, "part": part, "start": box.start, "depth": box.depth}
+                place = {"name": NAMES[isa].get(box.name, box.name), "part": part, "start": box.start, "depth": box.depth}
                 records.append({**call, **place, "instructions": box.length, "own": box.own, "missed": box.mispredicted})
     return pd.DataFrame(records)
 
@@ -71,7 +73,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         name = f"{line['isa']}-{_hyphened(line['mechanism'])}"
         values |= {f"{name}-{part}": line[part] for part in line if part not in ("isa", "mechanism")}
     for (isa, mechanism), call in frame.groupby(["isa", "mechanism"], sort=False):
-        values[f"{isa}-{_hyphened(mechanism)}-exceptions"] = int((call["name"] == EXCEPTION).sum())
+        values[f"{isa}-{_hyphened(mechanism)}-exceptions"] = int(call["name"].isin(EXCEPTIONS).sum())
     return values
 
 

@@ -15,6 +15,7 @@ from ...vmlinux.results.result import MADE
 from ...vmlinux.saved import saved
 from ..memo import once
 from . import real_kernels
+from .names import NAMES
 
 NAME = "kernel_functions"
 TITLE = "Where the lab and Debian's kernels differ, function by function"
@@ -24,47 +25,24 @@ LITTLE = 5
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "livepatch", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _COPIED = "ftrace_trampoline"
-#: Functions of return hooks that the lab has a second time, for the registers that a kprobe is given.
-_PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
-#: Of links of kprobe_multi: the lab has them for each way to make a pt_regs, of which a release has one.
-_LINKS = {
-    f"{name}_{state}": name
-    for name in ("kprobe_multi_link_handler", "kprobe_multi_link_exit_handler")
-    for state in ("plain", "kernel", "hardware")
-}
 #: Names of what a breakpoint or a kretprobe runs -> under which it is compared, on each ISA: the kernel's for the lab's functions,
 #: the entry's for labels behind it and for what saves its registers, and the caller's for what is part of that on one side.
 _UNDER = {
     "x86_64": {
-        **_PROBED,
-        **_LINKS,
-        **dict.fromkeys(("lab_trap_entry", "lab_error_entry", "error_entry", "error_return"), "asm_exc_int3"),
+        **NAMES["x86_64"],
+        **dict.fromkeys(("lab_error_entry", "error_entry", "error_return"), "asm_exc_int3"),
         **dict.fromkeys(("restore_regs_and_return_to_kernel", "early_xen_iret_patch"), "asm_exc_int3"),
         "native_irq_return_iret": "asm_exc_int3",
-        "lab_trap": "exc_int3",
-        "text_poke_trap": "poke_int3_handler",
         "smp_text_poke_int3_handler": "poke_int3_handler",
-        "kprobe_trap": "kprobe_int3_handler",
     },
     "arm64": {
-        **_LINKS,
-        **dict.fromkeys(("lab_trap_entry", "vectors", "ret_to_kernel"), "el1h_64_sync"),
-        "lab_trap": "el1h_64_sync_handler",
-        "kprobe_trap": "kprobe_brk_handler",
-        "kprobe_step_trap": "kprobe_ss_brk_handler",
-        **dict.fromkeys(("kretprobe_trap", "kprobe_busy_begin", "kprobe_busy_end"), "kretprobe_brk_handler"),
+        **NAMES["arm64"],
+        **dict.fromkeys(("vectors", "ret_to_kernel"), "el1h_64_sync"),
+        **dict.fromkeys(("kprobe_busy_begin", "kprobe_busy_end"), "kretprobe_brk_handler"),
         **dict.fromkeys(("lab_oldest", "arch_kretprobe_fixup_return"), "__kretprobe_trampoline_handler"),
         "objpool_push": "recycle_rp_inst",
     },
-    "riscv64": {
-        **_PROBED,
-        **_LINKS,
-        **dict.fromkeys(("lab_trap_entry", "ret_from_exception"), "handle_exception"),
-        "lab_trap": "do_trap_break",
-        "kprobe_trap": "kprobe_breakpoint_handler",
-        "kprobe_step_trap": "kprobe_single_step_handler",
-        "kprobe_simulate_auipc": "simulate_auipc",
-    },
+    "riscv64": {**NAMES["riscv64"], "ret_from_exception": "handle_exception"},
 }
 #: Functions of each ISA in the chart.
 _DRAWN = 5
