@@ -200,7 +200,7 @@ def _jump(frame: pd.DataFrame) -> dict[str, object]:
     for before, after in itertools.product(_records(good), repeat=2):
         if not core and (before["release"], after["release"]) == _WAYS and before["cpu"] == after["cpu"]:
             core, call, jump = before["core"], before["cycles"], after["cycles"]
-    return {"fexit-core": core, "fexit-call-cycles": call, "fexit-jump-cycles": jump}
+    return {"fexit-core": core, "fexit-call-cycles": round(call, 1), "fexit-jump-cycles": round(jump, 1)}
 
 
 #: The last release with the call, and the first with the jump (x86-64, commit 25e4e3565d45).

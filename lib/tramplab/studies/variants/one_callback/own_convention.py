@@ -30,6 +30,8 @@ CALLBACKS = {"counts": "lab_callback", "overwrites": "lab_observe_clobber"}
 #: Whose frame ftrace_caller makes -> is it Clang's? Clang's kernels save t2 to t6 since v6.16.
 FRAMES = {"GCC's": False, "Clang's": True}
 GCC, CLANG = FRAMES
+#: What the figure has: the release in which one argument is lost under any callback, and the newest.
+SHOWN = ("v6.12", releases.LATEST)
 CLANG_RELEASES = tuple(r for r in releases.shown() if releases.parse(r) >= (6, 16))
 _FURTHER = tuple(f"t{n}" for n in range(3, 7))
 
@@ -97,6 +99,7 @@ FIGURES = (
     Figure(
         "fig-own-convention",
         "What does a function with a convention of its own lose?",
+        rows=lambda frame: frame[frame["release"].isin(SHOWN)],
         table=table,
         limits="Emulated: a function of twelve arguments that only its own file calls, compiled by Clang for riscv64, which passes "
         "four of them in t3 to t6, with one ops on it. In a kernel built by GCC no function has arguments there. Clang's frame is "
