@@ -99,7 +99,7 @@ def test_memory_is_that_of_the_structs(rows):
 def test_a_guest_without_the_pools_is_refused(tmp_path, monkeypatch):
     guest = shutil.copytree(GUEST, tmp_path / "guest")
     header = guest / "include" / "lab.h"
-    header.write_text(header.read_text().replace("#define LAB_NR_POKES", "#define LAB_NR_POKED"))
+    header.write_text(header.read_text("utf-8").replace("#define LAB_NR_POKES", "#define LAB_NR_POKED"), "utf-8")
     monkeypatch.setattr(wide, "GUEST", guest)
     with pytest.raises(TramplabError, match=r"lab\.h of the guest defines LAB_NR_POKES 0 times, not once"), wide.wide(1):
         pass
@@ -108,9 +108,9 @@ def test_a_guest_without_the_pools_is_refused(tmp_path, monkeypatch):
 def test_an_isa_whose_structs_are_not_there_is_refused(tmp_path, monkeypatch):
     copied(tmp_path, monkeypatch)
     path = data_file(structs.FILE)
-    text = path.read_text()
+    text = path.read_text("utf-8")
     assert structs.text(structs.read()["kernels"]) == text
-    path.write_text("\n".join(line for line in text.splitlines() if "riscv64" not in line).replace("}},\n ]", "}}\n ]"))
+    path.write_text("\n".join(line for line in text.splitlines() if "riscv64" not in line).replace("}},\n ]", "}}\n ]"), "utf-8")
     structs.sizes.cache_clear()
     with pytest.raises(TramplabError, match=r"kernel-structs\.json has no kernel of riscv64"):
         structs.sizes("riscv64")

@@ -180,7 +180,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, and of all
     ISAs "live-least" and "live-most"; the steps at which only the fitted trampoline has the site written, and those after which an
     observer reads something else; "served", those at which every callback ran once, saw what it was promised and the result was
-    right; "dearer", those at which a call costs more than through the kernel's own choice, or no less where few arguments are
+    right; "costlier", those at which a call costs more than through the kernel's own choice, or no less where few arguments are
     needed."""
     fewer: dict[str, object] = {
         f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()
@@ -191,7 +191,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     newest_live = usual[live & (frame["release"].loc[usual.index] == releases.LATEST)]
     served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
     fewer |= {"live-least": int(newest_live.min()), "live-most": int(newest_live.max()), "served": int(served.sum())}
-    fewer |= {"dearer": int(((usual < 0) | (live & (usual == 0))).sum())}
+    fewer |= {"costlier": int(((usual < 0) | (live & (usual == 0))).sum())}
     return {**fewer, "more-writes": writes, "steps": steps, "all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
 
 
