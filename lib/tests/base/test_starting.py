@@ -139,7 +139,7 @@ def test_what_is_not_a_program_is_named():
     usual = signal.getsignal(signal.SIGINT)
     cases = {
         (bench.main, "spin"): "name `races`, or nothing for everything.",
-        (vmlinux.main, ""): "say what: recount, races, frames, probes, structs, sizes.",
+        (vmlinux.main, ""): "say what: recount, races, frames, walks, probes, structs, sizes.",
         (vmlinux.main, "race"): "unknown program 'race'; did you mean races",
         (vmlinux.main, "probes now"): "probes takes nothing more.",
         (vmlinux.main, "sizes"): "name one kernel image.",

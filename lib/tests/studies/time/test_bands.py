@@ -23,6 +23,7 @@ from tramplab.studies.time import (
     published_call_ops,
     published_pairs,
     return_stack,
+    thunks,
 )
 from tramplab.trampolines import shapes
 
@@ -58,7 +59,7 @@ def shown(study, frame: pd.DataFrame) -> str:
 
 def test_every_study_on_time_is_searched():
     there = {s for s in studies.every().values() if s.__name__.startswith("tramplab.studies.time.")}
-    assert there == {*ESTIMATING, core_cases, hackbench, return_stack}
+    assert there == {*ESTIMATING, core_cases, hackbench, return_stack, thunks}
 
 
 @pytest.mark.parametrize("study", ESTIMATING, ids=lambda study: study.NAME)

@@ -43,26 +43,34 @@ def taken(place: abi_places.Place) -> tuple[str, ...]:
     return tuple(filter(takes, FUNCTIONS))
 
 
+def _hooked(place: abi_places.Place, level: str) -> tuple[str, ...]:
+    """Those that get programs: all that can, or the one for which there is room where arm64's site can jump to."""
+    return ("eight_args",) if level == "jump" else taken(place)
+
+
 @contextmanager
 def hooked(lab: abi.Lab, hook: str) -> Iterator[BpfHooked]:
     """Attach a hook's programs to every function, and an ops to all of them where the hook has one; behind a colon, Bpf's level."""
     hook, _, level = hook.partition(":")
     (fentry, fmod_ret, fexit), shared = HOOKS[hook]
-    functions = taken(lab.place)
+    functions = _hooked(lab.place, level)
     programs = {"fentry": fentry, "fexit": fexit, "fmod_ret": fmod_ret}
     requests = [Bpf(**programs, observe=True, level=level, kaslr=level != "jump", filter=(f,)) for f in functions]
     others = [Ops(filter=functions)] if shared else []
-    with lab.kernel.attached(None, *requests, *others) as registered, BpfHooked(lab, hook, registered).watched() as h:
+    with (
+        lab.kernel.attached(None, *requests, *others) as registered,
+        BpfHooked(lab, hook, registered, functions).watched() as h,
+    ):
         yield h
 
 
 class BpfHooked(abi.Hooked):
     """A lab with programs on its functions."""
 
-    def __init__(self, lab: abi.Lab, hook: str, registered: tuple) -> None:
+    def __init__(self, lab: abi.Lab, hook: str, registered: tuple, functions: tuple[str, ...] = ()) -> None:
         super().__init__(lab, hook, registered)
         self.kinds, image = HOOKS[hook][0], self.kernel.image
-        self._with_programs = taken(lab.place)
+        self._with_programs = functions or taken(lab.place)
         self._observed, self._count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
         self._words = image.struct("lab_bpf_seen").size // 8
 

@@ -25,12 +25,12 @@ def wide(functions: int) -> Iterator[Path]:
     and as many breakpoints at a time as a kernel has."""
     with tempfile.TemporaryDirectory() as folder:
         guest = shutil.copytree(GUEST, Path(folder) / "guest")
-        with (guest / _SOURCES).open("a") as sources:
+        with (guest / _SOURCES).open("a", encoding="utf-8") as sources:
             sources.write("".join(f"\nlong {ADDED}{n}(long a)\n{{\n\treturn a + {n};\n}}\n" for n in range(functions)))
-        header = (guest / _HEADER).read_text()
+        header = (guest / _HEADER).read_text("utf-8")
         for name, number in {"OPS": functions + 8, "COUNTS": 2 * functions + 8, "POKES": POKES}.items():
             header, found = re.subn(rf"(?m)^(#define LAB_NR_{name}) \d+$", rf"\1 {number}", header)
             if found != 1:
                 raise TramplabError(f"{_HEADER} of the guest defines LAB_NR_{name} {found} times, not once.")
-        (guest / _HEADER).write_text(header)
+        (guest / _HEADER).write_text(header, "utf-8")
         yield guest

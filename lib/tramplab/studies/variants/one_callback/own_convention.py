@@ -24,7 +24,7 @@ TITLE = "A function with a calling convention of its own"
 ISA = "riscv64"
 #: The function, compiled by Clang, and what calls it; their source stands behind the guest's functions.c.
 FUNCTION, CALLER, ARGUMENTS = "twelve_own_args", "calls_own_args", (1, 2, 3, 4)
-SOURCE = "fastcc.c"
+SOURCE = Path(__file__).parent / "fastcc.c"
 #: What the callback does -> the guest's function.
 CALLBACKS = {"counts": "lab_callback", "overwrites": "lab_observe_clobber"}
 #: Whose frame ftrace_caller makes -> is it Clang's? Clang's kernels save t2 to t6 since v6.16.
@@ -53,7 +53,7 @@ def _guest(folder: Path) -> Path:
     """The guest's sources with the function in them."""
     shutil.copytree(GUEST, folder)
     functions = folder / "functions.c"
-    functions.write_text(functions.read_text("utf-8") + (GUEST / SOURCE).read_text("utf-8"), "utf-8")
+    functions.write_text(functions.read_text("utf-8") + SOURCE.read_text("utf-8"), "utf-8")
     return folder
 
 

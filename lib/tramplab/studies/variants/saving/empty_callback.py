@@ -18,7 +18,7 @@ from ...time import native_machine
 from ...time.saved_times import MACHINES
 
 NAME = "empty_callback"
-TITLE = "Trampolines that call what does nothing"
+TITLE = "Trampolines that call what does nothing, timed"
 #: The name that it is timed by -> what it is called here.
 CALLED = {
     "empty-ten": "ten instructions",

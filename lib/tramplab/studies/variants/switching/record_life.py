@@ -255,9 +255,10 @@ FIGURES = (
         "fig-record-life",
         f"What becomes of a record while ops come and go? ({releases.LATEST})",
         rows=lambda frame: frame[frame["last"]],
-        chart=lambda frame: state_strip()(merged(life(frame))),
+        chart=lambda frame: state_strip()(life(frame)),
         table=table,
-        alt="A panel per ISA: the counter, the flags that are ever set, the ops "
+        tabs="isa",
+        alt="The counter, the flags that are ever set, the ops "
         "pointer and the target of one record, from nothing attached over an ops, two ops and a direct call back to nothing. The "
         "table has the bytes at the site too.",
         limits="A three-argument function. a: the first ops, plain; other: wants all registers on x86-64, plain elsewhere; d: a "
