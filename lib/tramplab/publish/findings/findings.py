@@ -34,6 +34,7 @@ KINDS = {
     "time": "Measured time.",
     "search": "Every order of steps is searched; no time.",
     "fact": "Read from sources or images, not run.",
+    "run": "What was run does; no time.",
     "tried": "What a kernel did; no time.",
 }
 #: Where it was seen.
@@ -130,7 +131,7 @@ class Finding(Entry, frozen=True, kw_only=True):
     holds: Annotated[tuple[Text, ...], Meta(min_length=1)]
     because: Annotated[str, _words(3, 60, "a reason")]
     scope: Annotated[str, _words(1, 35, "a scope")]
-    kind: Literal["count", "time", "search", "fact", "tried"]
+    kind: Literal["count", "time", "search", "fact", "run", "tried"]
     seen_in: Annotated[tuple[Literal["lab", "image", "machine", "booted", "published"], ...], Meta(min_length=1)]
     hypothetical: bool = False
     claims: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import textwrap
 import pandas as pd
 
 from ...base.width import WIDTH
+from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
@@ -99,13 +100,16 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"; and by how
     much, at the most, a hook adds more or less than there in the real-time flavour, "rt-most-percent", and in all other
-    flavours, "others-most-percent"; and that hook of the former, with its kernel, "rt-most"."""
+    flavours, "others-most-percent"; that hook of the former, with its kernel, "rt-most"; and the same of BPF trampolines on
+    x86-64 in the newest release, "rt-x86-bpf-percent"."""
     values: dict[str, object] = {
         f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()
     }
     off = flavours(frame)
     percent, rt = 100 * (off["here"] / off[PLAIN] - 1).abs(), off["flavour"] == RT
     worst = off.loc[percent[rt].idxmax()]
+    bpf = rt & (off["isa"] == "x86_64") & (off["release"] == LATEST) & off["hook"].str.startswith("bpf-")
+    values["rt-x86-bpf-percent"] = round(float(percent[bpf].max()), 1) if bpf.any() else 0
     values["rt-most"] = f"{worst['hook']} on {isa_name(worst['isa'])} {worst['release']}"
     return values | {f"{name}-most-percent": round(float(percent[of].max()), 1) for name, of in (("rt", rt), ("others", ~rt))}
 
