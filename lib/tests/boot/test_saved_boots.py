@@ -132,11 +132,11 @@ def _set(*place):
     ],
 )
 def test_junk_in_a_saved_boot_is_one_sentence(damage, says, monkeypatch):
-    one = json.loads(json.dumps(EVERY[0]))
+    package, one = plain()[0], json.loads(json.dumps(EVERY[0]))
     damage(one)
     monkeypatch.setattr(saved.documents, "read", lambda name: one)
     with pytest.raises(TramplabError, match=says) as raised:
-        saved.read(plain()[0])
+        saved.read(package)
     assert len(str(raised.value).splitlines()) == 1
 
 

@@ -29,7 +29,8 @@ from tramplab.lab import hooks
 
 def wanted(measured: dict) -> dict:
     """The row of a measurement; where a hook is placed, and if a kernel has it, is in the list of hooks."""
-    return {**rows.flat({name: value for name, value in measured.items() if name not in ("broken", "placed", "hypothetical")}), "broken": ""}
+    besides = ("broken", "placed", "hypothetical")
+    return {**rows.flat({name: value for name, value in measured.items() if name not in besides}), "broken": ""}
 
 
 @pytest.mark.parametrize("isa", ISAS)
