@@ -74,14 +74,25 @@ def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int, most: 
     return panels.spec(charts, 1, True)
 
 
+def _label(name: str, room: float) -> str:
+    """A function's name, or as many of its last words as there is room for; "" where there is none for two.
+
+    >>> _label("ftrace_ops_list_func", 150), _label("ftrace_ops_list_func", 110), _label("ftrace_ops_list_func", 50)
+    ('ftrace_ops_list_func', '…ops_list_func', '')
+    """
+    words = name.split("_")
+    for left in range(len(words) - 1 if len(words) > 2 else 1):
+        label = f"{'…' * (left > 0)}{'_'.join(words[left:])}"
+        if width(label) + 6 <= room:
+            return label
+    return ""
+
+
 def _decorations(here: pd.DataFrame, pixels: float, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Chart]:
     """The names of boxes that have room, so many pixels being one instruction, and triangles at returns that are mispredicted."""
     rows = list(here[["name", "start", "end", "value", "depth", "missed"]].itertuples(index=False, name=None))
-    names = [
-        {"name": name, "start": start, "depth": depth + 0.5}
-        for name, start, _, value, depth, _ in rows
-        if width(name) + 6 <= value * pixels
-    ]
+    labels = [(_label(name, value * pixels), start, depth) for name, start, _, value, depth, _ in rows]
+    names = [{"name": label, "start": start, "depth": depth + 0.5} for label, start, depth in labels if label]
     missed = [{"start": end, "depth": depth + 0.5} for _, _, end, _, depth, missed in rows if missed]
     texts = panels.decoration(names).mark_text(align="left", baseline="middle", dx=3, fontSize=FONT, aria=False)
     shape = {"shape": "triangle-left", "filled": True, "opacity": 1, "size": 60, "color": INK}
