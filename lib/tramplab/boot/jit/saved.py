@@ -192,7 +192,7 @@ def whole(isa: Isa, address: int, data: bytes) -> bytes:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each trampoline."""
-    return '{\n "kernels": [\n' + ",\n".join(f"  {store.lines(k, '  ', 'refused', 'trampolines')}" for k in kernels) + "\n ]\n}\n"
+    return store.whole(store.lines(kernel, "  ", "refused", "trampolines") for kernel in kernels)
 
 
 def main() -> int:

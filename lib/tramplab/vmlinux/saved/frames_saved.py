@@ -109,8 +109,8 @@ def text(kernels: list[dict[str, Any]]) -> str:
     for kernel in kernels:
         each = ",\n".join("   " + store.lines(frame, "   ", "slots") for frame in kernel["frames"])
         head = store.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
-        lines.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
-    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
+        lines.append(f'{head[:-1]}, "frames": [\n{each}\n  ]}}')
+    return store.whole(lines)
 
 
 def main() -> int:

@@ -48,8 +48,8 @@ def text(kernels: list[dict[str, Any]]) -> str:
     for kernel in kernels:
         head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k != "parts")
         parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(functions)}" for part, functions in kernel["parts"].items())
-        lines.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
-    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
+        lines.append(f'{{{head}, "parts": {{\n{parts}\n  }}}}')
+    return store.whole(lines)
 
 
 def main() -> int:

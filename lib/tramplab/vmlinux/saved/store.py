@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -88,6 +88,11 @@ def remake(
 def of(package: Package) -> dict[str, Any]:
     """The fields that identify an image."""
     return {"name": package.name, "version": package.version, "sha256": package.sha256}
+
+
+def whole(records: Iterable[str]) -> str:
+    """The text of such a file, of the texts of its records."""
+    return '{\n "kernels": [\n' + ",\n".join(f"  {record}" for record in records) + "\n ]\n}\n"
 
 
 def lines(kernel: dict[str, Any], deep: str, *lists: str) -> str:

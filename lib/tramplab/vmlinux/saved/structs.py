@@ -75,7 +75,7 @@ def made(package: Package) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each kernel."""
-    return '{\n "kernels": [\n' + ",\n".join(f"  {json.dumps(kernel)}" for kernel in kernels) + "\n ]\n}\n"
+    return store.whole(map(json.dumps, kernels))
 
 
 def main() -> int:

@@ -96,8 +96,7 @@ def made(package: Package) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each walk."""
-    lines = ["  " + store.lines(kernel, "  ", "absent", "walks") for kernel in kernels]
-    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
+    return store.whole(store.lines(kernel, "  ", "absent", "walks") for kernel in kernels)
 
 
 def main() -> int:
