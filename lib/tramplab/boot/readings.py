@@ -85,6 +85,11 @@ def those(kind: type[Of], read: Sequence[Reading]) -> list[Of]:
     return [one for one in read if isinstance(one, kind)]
 
 
+def first(kind: type[Of], read: Sequence[Reading]) -> Of:
+    """The first reading of a kind."""
+    return those(kind, read)[0]
+
+
 def labels(trial: Trial) -> list[str]:
     """Those of what it reads, in order."""
     return [step.removeprefix(SAY) for step in trial.steps if step.startswith(SAY)]

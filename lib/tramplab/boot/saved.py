@@ -24,7 +24,7 @@ from ..vmlinux.run import measure
 from ..vmlinux.run.machine import RealMachine
 from . import plan, qemu, readings, run, show
 from .probes import PROBES, Probe
-from .readings import Number, Of, Reading
+from .readings import Number, Reading
 from .trials import TRIALS, Trial
 
 
@@ -168,11 +168,6 @@ def row(found: dict[str, Any], probe: str) -> dict[str, Any]:
 def tried(found: dict[str, Any], trial: str, label: str) -> tuple[Reading, ...]:
     """What a trial read under a label."""
     return next((_converted(t) for t in found["trials"] if (t["trial"], t["label"]) == (trial, label)), ())
-
-
-def first(kind: type[Of], found: dict[str, Any], trial: str, label: str) -> Of:
-    """The first reading of a kind that a trial has under a label."""
-    return readings.those(kind, tried(found, trial, label))[0]
 
 
 def _converted(row: dict[str, Any]) -> tuple[Reading, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...boot import saved
 from ...boot.plan import READ
-from ...boot.readings import Executed, Hits, Line, Module, Of, Panic, Reading, Refused, those
+from ...boot.readings import Executed, Hits, Line, Module, Panic, Reading, Refused, first, those
 from ...boot.trials import DEEP, MANY, SIZES
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map
@@ -59,10 +59,6 @@ def _refused(read: Tried) -> str:
     return next((one.error for one in those(Refused, read)), "")
 
 
-def _first(kind: type[Of], read: Tried) -> Of:
-    return those(kind, read)[0]
-
-
 def _of(seen: bool, words: str) -> _Read:
     return _Read(SEEN if seen else NOT_SEEN, words)
 
@@ -83,13 +79,13 @@ def _tried(trial: str, labels: Sequence[str], judge: Callable[..., _Read], isa: 
 
 
 def _guard(*readings: Tried) -> _Read:
-    guarded, after, none = (_first(Executed, read).instructions for read in readings)
+    guarded, after, none = (first(Executed, read).instructions for read in readings)
     return _of(after < guarded, f"{guarded - none}, then {after - none}")
 
 
 def _overflow(read: Tried) -> _Read:
     panics = those(Panic, read)
-    return _of(bool(panics), panics[0].text.rpartition(": ")[2] if panics else f"{_first(Module, read).called} calls")
+    return _of(bool(panics), panics[0].text.rpartition(": ")[2] if panics else f"{first(Module, read).called} calls")
 
 
 def _user_calls(read: Tried) -> int:
@@ -103,18 +99,18 @@ def _user(read: Tried) -> _Read:
 
 
 def _history(before: Tried, after: Tried) -> _Read:
-    first, then = _user_calls(before), _user_calls(after)
-    return _of(first != then, f"{first}, then {then} of {READ}")
+    was, then = _user_calls(before), _user_calls(after)
+    return _of(was != then, f"{was}, then {then} of {READ}")
 
 
 def _stack(read: Tried) -> _Read:
-    size = _first(Hits, read).programs
+    size = first(Hits, read).programs
     return _of(size == 0, f"{size} bytes")
 
 
 def _inside(read: Tried) -> _Read:
     """The handler calls the function whenever it runs, so there is one call more than there are runs."""
-    missed = _first(Module, read).missed
+    missed = first(Module, read).missed
     return _of(missed == 0, f"1 lost, nmissed {missed}")
 
 
@@ -124,19 +120,19 @@ def lost(read: Module) -> tuple[int, int]:
 
 
 def _nested(*readings: Tried) -> _Read:
-    all_lost = [lost(_first(Module, read)) for read in readings]
+    all_lost = [lost(first(Module, read)) for read in readings]
     silent = [(gone, said) for gone, said in all_lost if said < gone]
     gone, said = max(silent, key=lambda pair: pair[0] - pair[1]) if silent else max(all_lost)
     return _of(bool(silent), f"{gone} lost, nmissed {said}")
 
 
 def _list(_: Tried, other: Tried) -> _Read:
-    handlers = _first(Module, other).odd
+    handlers = first(Module, other).odd
     return _of(handlers > 0, f"{handlers} of another's")
 
 
 def _segment(zeros: Tried, ones: Tried) -> _Read:
-    old, new = (_first(Module, read).odd for read in (zeros, ones))
+    old, new = (first(Module, read).odd for read in (zeros, ones))
     return _of(old != new, f"{old}, then {new} of {READ}")
 
 
@@ -245,17 +241,17 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[name], out[f"{name}-read"] = row.verdict, row.read
     for found in saved.every():
         kernel = slug(f"{found['kernel']['isa']} {found['kernel']['release']}")
-        none = saved.first(Executed, found, "guard-lost", "none").instructions
+        none = first(Executed, saved.tried(found, "guard-lost", "none")).instructions
         out |= _segments(kernel, found)
         for label in ("plain", "guarded", "plain-left", "guarded-left"):
-            out[f"{kernel}-{label}-added"] = saved.first(Executed, found, "guard-lost", label).instructions - none
-        none = saved.first(Executed, found, "second-leaves", "none").instructions
+            out[f"{kernel}-{label}-added"] = first(Executed, saved.tried(found, "guard-lost", label)).instructions - none
+        none = first(Executed, saved.tried(found, "second-leaves", "none")).instructions
         for label in ("rcu", "rcu-left", "tracer-left", "graph", "graph-both", "graph-left"):
             read = saved.tried(found, "second-leaves", label)
-            out[f"{kernel}-{label}-adds"] = _refused(read) or round(_first(Executed, read).instructions - none)
+            out[f"{kernel}-{label}-adds"] = _refused(read) or round(first(Executed, read).instructions - none)
         for n in MANY:
             read = saved.tried(found, "many-functions", f"on-{n}")
-            out[f"{kernel}-many-{n}"] = _refused(read) or _first(Module, read).called
+            out[f"{kernel}-many-{n}"] = _refused(read) or first(Module, read).called
         after = saved.tried(found, "user-mode", "fprobe-event-after")
         out[f"{kernel}-user-mode-after"] = _refused(after) or _user_calls(after)
     for found in saved.segment_fix():
@@ -269,7 +265,7 @@ def _segments(kernel: str, found: dict[str, Any]) -> dict[str, object]:
     """Returns whose code segment is not 0, and lines of a stack trace, by what the stack held."""
     stacks = {label: saved.tried(found, "old-segment", label) for label in ("stack-00", "stack-ff")}
     traces = ("trace-00", "trace-ff", "trace-untouched")
-    out: dict[str, object] = {f"{kernel}-{label}": _refused(read) or _first(Module, read).odd for label, read in stacks.items()}
+    out: dict[str, object] = {f"{kernel}-{label}": _refused(read) or first(Module, read).odd for label, read in stacks.items()}
     return out | {f"{kernel}-{label}": len(saved.tried(found, "old-segment", label)) for label in traces}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ...boot import saved
-from ...boot.readings import Executed, Module, Reading
+from ...boot.readings import Executed, Module, Reading, first
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name
 from ..memo import once
@@ -29,7 +29,7 @@ def rows() -> pd.DataFrame:
     ended)."""
     records = []
     for kernel in saved.guard_fix():
-        none = saved.first(Executed, kernel, "guard-lost", "none").instructions
+        none = first(Executed, saved.tried(kernel, "guard-lost", "none")).instructions
         for label, step in STEPS.items():
             read = _said(saved.tried(kernel, "guard-lost", label)[0], none)
             records.append({"isa": kernel["isa"], "fixed": kernel["fixed"], "step": step, "label": label, "read": read})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ....publish.claims.verdict import BY_ISA, Seen, Verdict, across, in_kernels, judges
+from ....publish.claims.verdict import BY_RELEASE, Seen, Verdict, across, in_kernels, judges
 from ....publish.phrases import isa_name, listed, on_each
 from . import migrated
 from .migrated import LATEST, LOST, OLDER, PROGRAM, SAME, SHIMMED, STAP
@@ -18,7 +18,7 @@ def users_break(frame: pd.DataFrame | None = None, before: pd.DataFrame | None =
     earlier = migrated.older() if before is None else before
     asked = pd.concat([data.assign(release=LATEST), earlier], ignore_index=True)
     every = asked[asked["use"].isin((PROGRAM, STAP)) & asked["outcome"].isin((SAME, SHIMMED, LOST))]
-    dimensions = {"field": "what is read", **BY_ISA, "release": "the release"}
+    dimensions = {"field": "what is read", **BY_RELEASE}
     kind, on = across(every.assign(truth=every["outcome"] != SAME), dimensions)
     some = every[every["release"] == LATEST]
     isas = list(dict.fromkeys(some["isa"]))

@@ -16,6 +16,7 @@ from ...memo import once
 from ...shared.hypothetical import flagged, named
 from ...time import native_machine
 from ...time.saved_times import MACHINES
+from .save_set_cycles import bars
 
 NAME = "empty_callback"
 TITLE = "Trampolines that call what does nothing, timed"
@@ -80,18 +81,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """A bar per machine and trampoline, in whole cycles."""
-    out = named(frame).assign(cycles=frame["cycles"].round().astype(int), component="trampoline")
-    out.attrs["units"] = UNITS
-    return out
-
-
 FIGURES = (
     Figure(
         "fig-empty-hook",
         "What does a callback cost that does nothing?",
-        chart=lambda frame: stacked_bars("cycles", facet="machine")(_drawn(frame)),
+        chart=lambda frame: stacked_bars("cycles", facet="machine")(bars(frame)),
         table=table,
         alt="A bar per trampoline: cycles that it adds to a call when what it calls returns at once, least for the mail's ten "
         "instructions, most for all registers. The table has the instructions, too.",

@@ -87,10 +87,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """A bar per machine and hook, in whole cycles, the least first."""
+def bars(frame: pd.DataFrame) -> pd.DataFrame:
+    """A bar per row, of a machine and a hook, in whole cycles."""
     out = named(frame).assign(cycles=frame["cycles"].round().astype(int), component="trampoline")
-    out.attrs["units"] = UNITS
+    out.attrs["units"] = frame.attrs["units"]
     return out
 
 
@@ -98,7 +98,7 @@ FIGURES = (
     Figure(
         "fig-save-set-cycles",
         "What is a smaller save set worth on a CPU?",
-        chart=lambda frame: stacked_bars("cycles", facet="machine")(_drawn(frame)),
+        chart=lambda frame: stacked_bars("cycles", facet="machine")(bars(frame)),
         table=table,
         alt="A panel per measured machine with a bar per save set: cycles that one ops adds to a call, least with only the live "
         "arguments saved, most with all general registers. The table has the decimals.",
