@@ -12,6 +12,7 @@ from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
 from tramplab.studies.direct.single import many_attach, wide
 from tramplab.studies.direct.single.many_attach import COMPUTED, COUNTED, MULTI, ONE_OPS, OPS_EACH, PROBES, WAYS
+from tramplab.studies.shared import guests
 from tramplab.vmlinux.saved import structs
 
 #: Way -> waits for other CPUs of so many functions, by hand. x86-64 has the list of ops in two common trampolines while sites
@@ -100,7 +101,7 @@ def test_a_guest_without_the_pools_is_refused(tmp_path, monkeypatch):
     guest = shutil.copytree(GUEST, tmp_path / "guest")
     header = guest / "include" / "lab.h"
     header.write_text(header.read_text("utf-8").replace("#define LAB_NR_POKES", "#define LAB_NR_POKED"), "utf-8")
-    monkeypatch.setattr(wide, "GUEST", guest)
+    monkeypatch.setattr(guests, "GUEST", guest)
     with pytest.raises(TramplabError, match=r"lab\.h of the guest defines LAB_NR_POKES 0 times, not once"), wide.wide(1):
         pass
 

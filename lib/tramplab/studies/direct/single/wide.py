@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ....base.errors import TramplabError
-from ....build.toolchain import GUEST
+from ...shared.guests import with_functions
 
 #: What the added functions are called: this and a number.
 ADDED = "added_"
 #: TEXT_POKE_ARRAY_MAX (arch/x86/kernel/alternative.c): so many struct smp_text_poke_loc of 16 bytes as a page has.
 POKES = 256
-_SOURCES, _HEADER = "functions.c", "include/lab.h"
+_HEADER = "include/lab.h"
 
 
 @contextmanager
 def wide(functions: int) -> Iterator[Path]:
     """For a `with`: the folder of a guest with so many functions more, a place for an ops and counters of a BPF program for each,
     and as many breakpoints at a time as a kernel has."""
-    with tempfile.TemporaryDirectory() as folder:
-        guest = shutil.copytree(GUEST, Path(folder) / "guest")
-        with (guest / _SOURCES).open("a", encoding="utf-8") as sources:
-            sources.write("".join(f"\nlong {ADDED}{n}(long a)\n{{\n\treturn a + {n};\n}}\n" for n in range(functions)))
+    with with_functions("".join(f"\nlong {ADDED}{n}(long a)\n{{\n\treturn a + {n};\n}}\n" for n in range(functions))) as guest:
         header = (guest / _HEADER).read_text("utf-8")
         for name, number in {"OPS": functions + 8, "COUNTS": 2 * functions + 8, "POKES": POKES}.items():
             header, found = re.subn(rf"(?m)^(#define LAB_NR_{name}) \d+$", rf"\1 {number}", header)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from ....build.toolchain import GUEST
 from ....emulate.machine import RECORD
 from ....emulate.walk import stepping
 from ....ftrace import releases
@@ -18,6 +15,7 @@ from ....publish.figures.figure import Figure
 from ....trampolines.plain import Ops
 from ... import faults
 from ...memo import once
+from ...shared.guests import with_functions
 
 NAME = "own_convention"
 TITLE = "A function with a calling convention of its own"
@@ -43,18 +41,9 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, frame ("GCC's", or "Clang's" where it is another one), callback (a name of CALLBACKS), lost (the
     registers with an argument that have another value when the function's body begins), result ("right" or "wrong").
     """
-    with tempfile.TemporaryDirectory() as folder:
-        guest = _guest(Path(folder) / "guest")
+    with with_functions(SOURCE.read_text("utf-8")) as guest:
         items = [row for release in releases.shown() for row in _of(release, GCC, guest)]
         return pd.DataFrame([*items, *(row for release in CLANG_RELEASES for row in _of(release, CLANG, guest))])
-
-
-def _guest(folder: Path) -> Path:
-    """The guest's sources with the function in them."""
-    shutil.copytree(GUEST, folder)
-    functions = folder / "functions.c"
-    functions.write_text(functions.read_text("utf-8") + SOURCE.read_text("utf-8"), "utf-8")
-    return folder
 
 
 def _of(release: str, frame: str, guest: Path) -> Iterator[dict[str, object]]:
