@@ -13,7 +13,8 @@ from ..emulate.memory.memory import Area
 from ..emulate.traps import Vector
 
 STACK_SIZE = 4 * PAGE
-MODULE_SIZE = 128 * PAGE
+#: Bytes of the module area for each ops that the guest has a place for: a BPF trampoline of a few programs has room there.
+MODULE_SHARE = 512
 HEAP_SIZE = 64 * PAGE
 #: Offsets from the ISA's module_base.
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
@@ -30,7 +31,9 @@ def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[i
     if cpus > most_cpus:
         raise TramplabError(f"the guest has room for {most_cpus} CPUs, not {cpus}; ask for fewer with cpus=.")
     stacks = tuple(Area(base + STACK_OFFSET + n * STACK_STRIDE, STACK_SIZE) for n in range(cpus))
-    modules, heap = Area(base, MODULE_SIZE, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
+    most_ops = image.symbol("lab_ops_pool").size // image.struct("ftrace_ops").size
+    size = -(-most_ops * MODULE_SHARE // PAGE) * PAGE
+    modules, heap = Area(base, size, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
     taking = vector(image) if traps else None
     return Places(image.address("lab_return"), modules, heap, stacks, taking, apart(image, room_at, (modules, heap, *stacks)))
 

@@ -75,7 +75,7 @@ def _layout(data: pd.DataFrame, parts: list[str], title: str, whole: int, most: 
 
 
 def _label(name: str, room: float) -> str:
-    """A function's name, or as many of its last words as there is room for; "" where there is none for two.
+    """A function's name, or its last words, if there is room for two; else "".
 
     >>> _label("ftrace_ops_list_func", 150), _label("ftrace_ops_list_func", 110), _label("ftrace_ops_list_func", 50)
     ('ftrace_ops_list_func', '…ops_list_func', '')
