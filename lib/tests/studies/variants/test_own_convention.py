@@ -5,12 +5,14 @@ import pytest
 from support.publish.guarded import problem
 from tramplab import Kernel, Ops
 from tramplab.studies.variants.one_callback import own_convention
-from tramplab.studies.variants.one_callback.own_convention import CALLER, FUNCTION, _guest
+from tramplab.studies.shared.guests import with_functions
+from tramplab.studies.variants.one_callback.own_convention import CALLER, FUNCTION, SOURCE
 
 
 @pytest.fixture(scope="module")
-def guest(tmp_path_factory):
-    return _guest(tmp_path_factory.mktemp("own") / "guest")
+def guest():
+    with with_functions(SOURCE.read_text("utf-8")) as folder:
+        yield folder
 
 
 def test_rows_by_release_and_frame():
