@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test check lint bench fuzz lab serve update native kernels booted own lock clean browser qemu system spin
+.PHONY: help book text site wheels test check lint bench fuzz lab serve update native kernels booted own lock clean browser qemu system spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -33,11 +33,11 @@ define install
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r $(1)
 	$(PY) -m compileall -qq -j 0 $(VENV)/lib || true  # some files are for other Pythons
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib -e lib/tramplab_book
 	@touch $@
 endef
 
-$(VENV)/installed: requirements.txt lib/pyproject.toml
+$(VENV)/installed: requirements.txt lib/pyproject.toml lib/tramplab_book/pyproject.toml
 	$(call install,requirements.txt)
 
 $(VENV)/test $(VENV)/lab: $(VENV)/%: requirements-%.txt $(VENV)/installed
@@ -56,7 +56,7 @@ text: $(VENV)/installed  ## build the book as plain text into _build/text
 # `make clean` removes _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
 SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
-	@$(PY) -m tramplab.publish.site _build/html "$(SITE)"
+	@$(PY) -m tramplab_book.publish.site _build/html "$(SITE)"
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/plugins/order.py.
 test: $(VENV)/test browser qemu system spin  ## run all tests; installs Debian's Chromium, QEMU and SPIN where it may
@@ -145,14 +145,20 @@ own: $(VENV)/test  ## build small kernels from Debian's Linux source into the ca
 
 # One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
 LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--custom-compile-command "make lock" $(UPGRADE) lib/pyproject.toml
-lock:  ## resolve what lib/pyproject.toml asks for into requirements*.txt
+	--custom-compile-command "make lock" $(UPGRADE) --no-emit-package tramplab --no-emit-package tramplab-book lib/pyproject.toml lib/tramplab_book/pyproject.toml
+lock:  ## resolve what the two pyproject.toml ask for into requirements*.txt
 	$(call writable,.)
 	$(PYTHON) -m venv _build/lock && _build/lock/bin/pip install --quiet uv
 	$(LOCK) --extra test --output-file requirements-test.txt
 	$(LOCK) --extra lab --constraints requirements-test.txt --output-file requirements-lab.txt
 	$(LOCK) --extra book --constraints requirements-test.txt --output-file requirements.txt
 	rm -rf _build/lock
+
+# What the last build left behind would be in the next one, too.
+WHEELS ?= _build/wheels
+wheels: $(VENV)/installed  ## build the wheels of the lab and of the book into WHEELS=... (_build/wheels)
+	rm -rf _build/lab _build/book
+	@$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$(WHEELS)" ./lib ./lib/tramplab_book
 
 clean:  ## remove what was built (not .venv)
 	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info .ruff_cache lib/.ruff_cache

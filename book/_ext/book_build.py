@@ -24,7 +24,7 @@ from tramplab.base.errors import TramplabError
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
 from tramplab.native import cached
-from tramplab.studies import memo
+from tramplab_book.studies import memo
 
 FAILED = 1  # exit status
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,7 +82,7 @@ def unfinished(build: Path):
 def prepare(rows: Path, sockets: str):
     """Set the environment of the kernels, and what they inherit.
 
-    rows: a folder for what all pages of this build share: the rows of each study (lib/tramplab/studies/memo.py), this machine's
+    rows: a folder for what all pages of this build share: rows of each study (lib/tramplab_book/studies/memo.py), this machine's
     times, taken before pages are executed in parallel, and the lines on damaged files of the cache, which no page may print.
     sockets: a folder with a short name, as the path of a socket may have 104 characters.
     """

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 import book_permalinks
 from sphinx.util import logging
 
-from tramplab.publish.cite import cite, edition
+from tramplab_book.publish.cite import cite, edition
 
 logger = logging.getLogger(__name__)
 

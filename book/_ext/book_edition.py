@@ -5,8 +5,8 @@ from pathlib import Path
 
 import book_permalinks
 
-from tramplab.publish import editions, site
-from tramplab.publish.cite import edition
+from tramplab_book.publish import editions, site
+from tramplab_book.publish.cite import edition
 
 
 def setup(app):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
-from tramplab import studies
+from tramplab_book import studies
 
 MODULE = "ipykernel_launcher"
 NAME = "forked"  # of the provisioner
@@ -33,7 +33,7 @@ def setup(app):
 def prepare(app, env, docnames):
     """Import what takes pages longest, what draws charts and all studies, and have kernels forked."""
     if any("from tramplab" in Path(env.doc2path(name)).read_text("utf-8") for name in docnames):
-        for name in ("ipykernel.kernelapp", "tramplab.publish.figures.chart"):
+        for name in ("ipykernel.kernelapp", "tramplab_book.publish.figures.chart"):
             importlib.import_module(name)
         studies.every()
     gc.freeze()  # a collection writes to memory, which is then copied for each kernel

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from tramplab.publish.figures import picture
-from tramplab.publish.figures.files import FOLDER
+from tramplab_book.publish.figures import picture
+from tramplab_book.publish.figures.files import FOLDER
 
 
 def setup(app):

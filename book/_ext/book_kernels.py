@@ -9,7 +9,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from tramplab.publish.quoted import PAGE
+from tramplab_book.publish.quoted import PAGE
 
 IPYTHON_CONFIG = """\
 c = get_config()

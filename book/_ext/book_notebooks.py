@@ -8,7 +8,7 @@ from pathlib import Path
 import book_permalinks
 import nbformat
 
-from tramplab.publish.cite import edition, permalinks
+from tramplab_book.publish.cite import edition, permalinks
 
 SHOWN = ("text/plain", "image/")  # HTML outputs refer to files beside the page, which a downloaded notebook has not
 COLLAPSED = {"hide-input": "source_hidden", "hide-output": "outputs_hidden"}  # tag -> what JupyterLab calls it

@@ -11,8 +11,8 @@ from sphinx.util import logging
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout
 from tramplab.base.revision import history
-from tramplab.publish.cite import edition, permalinks
-from tramplab.publish.cite.permalinks import Permalink
+from tramplab_book.publish.cite import edition, permalinks
+from tramplab_book.publish.cite.permalinks import Permalink
 
 logger = logging.getLogger(__name__)
 LEVELS = 3  # of headings that must have a label

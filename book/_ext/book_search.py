@@ -12,7 +12,7 @@ from pathlib import Path
 
 import book_index
 
-from tramplab.publish.classes import OWN
+from tramplab_book.publish.classes import OWN
 
 INDEX = "search-index.js"
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}

@@ -4,7 +4,7 @@ import book_permalinks
 from sphinx.util import logging
 from text_writer import WIDTH, Translator, address
 
-from tramplab.publish.cite import edition, permalinks
+from tramplab_book.publish.cite import edition, permalinks
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import book_permalinks
 
-from tramplab.publish.cite import edition
+from tramplab_book.publish.cite import edition
 
 
 def setup(app):

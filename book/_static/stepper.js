@@ -1,5 +1,5 @@
 // <tl-steps>: recorded calls to step through side by side. Without this script the element shows its content, the same
-// calls as text. lib/tramplab/publish/stepper/stepper.py writes the data inside it, walk_data.py says what its parts mean.
+// calls as text. lib/tramplab_book/publish/stepper/stepper.py writes the data inside it, walk_data.py says what its parts mean.
 "use strict";
 (() => {
   const ABOVE = 3;   // rows of code in view above the current one

@@ -23,9 +23,9 @@ from tramplab.isa import ISAS
 from tramplab.lab.call import RecordedCall
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
-from tramplab.publish.figures.fitted import fitted_table
-from tramplab.studies.time import native_shapes
 from tramplab.trampolines.plain import Ops
+from tramplab_book.publish.figures.fitted import fitted_table
+from tramplab_book.studies.time import native_shapes
 
 from . import loops
 
@@ -88,7 +88,7 @@ def cold_study() -> float:
     With what a process keeps, or finds in the cache or in the folder of a build, it would be a copy that is timed.
     """
     program = (
-        "import time; from tramplab.studies.variants.one_callback import single_callback\n"
+        "import time; from tramplab_book.studies.variants.one_callback import single_callback\n"
         "start = time.perf_counter(); single_callback.rows(); print(time.perf_counter() - start)"
     )
     with tempfile.TemporaryDirectory() as empty:

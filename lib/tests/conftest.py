@@ -22,7 +22,7 @@ settings.load_profile("tramplab")
 
 
 def pytest_configure(config):
-    """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab/studies/memo.py; workers of
+    """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab_book/studies/memo.py; workers of
     xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
     they start would ignore it too. Where the checkout cannot be written that is said now: what is kept from run to run lies in it,
     and pytest would end with many lines on it after the last test."""

@@ -15,7 +15,7 @@ from tramplab.ftrace.releases import features as of
 from tramplab.isa import get
 from tramplab.lab import hooks
 from tramplab.lab.measure import run
-from tramplab.studies.anatomy import calls
+from tramplab_book.studies.anatomy import calls
 
 LINE = re.compile(r"(?P<missed>.) (?P<counts>[\d ]{5})  \|  (?P<depth> *)(?P<text>\S.*)")
 NOTE = re.compile(r" /\* (?:(?P<component>[a-z]+))?(?:, )?(?:x(?P<times>\d+))? \*/$")

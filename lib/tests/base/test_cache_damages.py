@@ -27,8 +27,8 @@ from tramplab.native import cached as times
 from tramplab.native import run as native
 from tramplab.races.explore import explore
 from tramplab.races.schemes.schemes import scheme
-from tramplab.studies import memo
 from tramplab.vmlinux.debian import fetch
+from tramplab_book.studies import memo
 
 RISCV = isas.get("riscv64")
 UNIT, ANSWER = Unit("arm64", "ops", "v7.2", 1, (1,)), units.Answer((("ops",),))

@@ -10,8 +10,8 @@ import pytest
 from tramplab import cli
 from tramplab.base.paths import checkout
 from tramplab.base.revision import Revision, revision
-from tramplab.publish import site
-from tramplab.publish.cite import edition
+from tramplab_book.publish import site
+from tramplab_book.publish.cite import edition
 
 
 def git(folder: Path, *arguments: str) -> str:

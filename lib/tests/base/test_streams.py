@@ -11,9 +11,9 @@ from support.base.outputs import full, standard_output
 from tramplab import TramplabError, cli
 from tramplab.base import streams
 from tramplab.base.errors import Unwritten
-from tramplab.publish import site
 from tramplab.vmlinux.debian import __main__ as debian
 from tramplab.vmlinux.saved import recount, sizes
+from tramplab_book.publish import site
 
 LARGE = 300_000
 #: Does what the first argument says, as a command, and ends as one.

@@ -36,6 +36,7 @@ from tramplab.races.search.automaton import Automaton
 from tramplab.races.search.rows import rows
 from tramplab.returns import nest
 from tramplab.returns.bounds import Bounds
+from tramplab.returns.mechanisms import builds
 from tramplab.returns.features.stage import Row, Stage
 from tramplab.returns.tasks import Tasks
 from tramplab.sparsity.consumers.consumers import CONSUMERS, read
@@ -108,7 +109,7 @@ def stock():
         *(found, found.view, found.view.provider, found.frame, found.cells[0], *seen.values(), Place(k, found.view)),
         *(reading, reading.watched, ways(k)[0], CONSUMERS["argument"], fields.places(k.image, "pt_regs")[0]),
         *(struct, written, *program, found.frame.slots["pc"], saved("arm64"), *saved("arm64").places[0], helper(14, 0), State()),
-        *(Refusal("invalid", "no"), Change(0, program[0], program[0], ())),
+        *(Refusal("invalid", "no"), Change(0, program[0], program[0], ()), builds("arm64")[0]),
     ]
 
 

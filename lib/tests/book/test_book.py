@@ -12,11 +12,11 @@ import pytest
 from support import ROOT
 from support.plugins.browser import DESKTOP, PAGES, PHONE, TOC, Links, pages_with_chart, reader, serve, visit
 from support.publish.some_claims import IDS, JUDGED
-from tramplab.publish.cite import cite, edition, permalinks
-from tramplab.publish.claims import claims
-from tramplab.publish.editions import read_edition
-from tramplab.publish.findings import findings
-from tramplab.studies import stated
+from tramplab_book.publish.cite import cite, edition, permalinks
+from tramplab_book.publish.claims import claims
+from tramplab_book.publish.editions import read_edition
+from tramplab_book.publish.findings import findings
+from tramplab_book.studies import stated
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from book_permalinks import places

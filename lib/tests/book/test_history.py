@@ -7,7 +7,7 @@ import pytest
 from tramplab.base.paths import checkout
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.cite import pages
+from tramplab_book.publish.cite import pages
 
 TEXT = (checkout() / "book" / "trampoline-releases.md").read_text("utf-8")
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")

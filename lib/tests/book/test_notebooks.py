@@ -16,8 +16,8 @@ from support import ROOT, only_ci
 from support.book import environments
 from support.plugins.browser import PAGES
 from tramplab.base import cache
-from tramplab.publish.cite.edition import Edition
-from tramplab.publish.editions import read_edition
+from tramplab_book.publish.cite.edition import Edition
+from tramplab_book.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_notebooks
@@ -95,7 +95,7 @@ def test_what_pages_import_is_required(required):
             lines |= {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)}
     assert len(lines) > 50
     absent = "import importlib.util as u; assert not [m for m in ('myst_nb', 'jupyter_book', 'pytest') if u.find_spec(m)]"
-    quoting = "from tramplab.publish.quoted import quote; quote({'a': 1})"
+    quoting = "from tramplab_book.publish.quoted import quote; quote({'a': 1})"
     done = subprocess.run([required, "-c", "\n".join([absent, *sorted(lines), quoting])], capture_output=True, encoding="utf-8")
     assert (done.returncode, done.stdout) == (0, "a  1\n"), done.stderr
 

@@ -11,9 +11,9 @@ import pytest
 
 from support.checkout.prose import words_of
 from tramplab.base.paths import checkout
-from tramplab.publish.cite import pages, permalinks
-from tramplab.publish.claims import claims
-from tramplab.publish.findings import findings
+from tramplab_book.publish.cite import pages, permalinks
+from tramplab_book.publish.claims import claims
+from tramplab_book.publish.findings import findings
 
 PAGES = sorted((checkout() / "book").glob("*.md"))
 WORDS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"

@@ -14,9 +14,9 @@ from support import ROOT
 from support.book.small_books import small_book
 from support.plugins.browser import DESKTOP, Links, reader, serve, visit
 from tramplab.base.errors import TramplabError
-from tramplab.publish.cite import edition, permalinks
-from tramplab.publish.cite.edition import Edition
-from tramplab.publish.editions import read_edition
+from tramplab_book.publish.cite import edition, permalinks
+from tramplab_book.publish.cite.edition import Edition
+from tramplab_book.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_cite

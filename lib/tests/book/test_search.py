@@ -8,8 +8,8 @@ import pytest
 
 from support import ROOT
 from support.plugins.browser import DESKTOP, PHONE, visit
-from tramplab.publish.cite import permalinks
-from tramplab.publish.findings import findings
+from tramplab_book.publish.cite import permalinks
+from tramplab_book.publish.findings import findings
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from book_index import LEVELS, stem, words

@@ -12,9 +12,9 @@ import pytest
 
 from support.plugins.browser import PAGES, PHONE, Links, pages_with_chart, visit
 from tramplab.base.errors import TramplabError
-from tramplab.publish import editions, site
-from tramplab.publish.cite import edition
-from tramplab.publish.cite.edition import Edition
+from tramplab_book.publish import editions, site
+from tramplab_book.publish.cite import edition
+from tramplab_book.publish.cite.edition import Edition
 
 ONE = Edition("Tramplab: t", ("A",), "0.1", "2026", "1" * 12, "1111111", "https://example.org/x")
 TWO = dataclasses.replace(ONE, version="0.2", commit="2" * 12, name="0.2")
@@ -262,7 +262,7 @@ def test_a_full_disk_and_ctrl_c_are_one_line_and_leave_the_site(build, tmp_path,
 @pytest.fixture(scope="module")
 def laid_out(site, tmp_path_factory):
     """The built book as if it were of a commit, published below a folder."""
-    from tramplab.publish import site as layout
+    from tramplab_book.publish import site as layout
 
     folder = tmp_path_factory.mktemp("publish")
     shutil.copytree(site, folder / "html")

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from support.plugins.browser import DESKTOP, PHONE, SCREENS, visit
-from tramplab.publish.stepper.stepper import segments, step_of
-from tramplab.studies.variants.one_callback import first_callback
+from tramplab_book.publish.stepper.stepper import segments, step_of
+from tramplab_book.studies.variants.one_callback import first_callback
 
 PAGE, FIGURE = "book/trampoline-variants", "fig-first-callback"
 

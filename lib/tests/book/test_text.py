@@ -14,12 +14,12 @@ from support import ROOT
 from support.book.small_books import small_book
 from support.plugins.browser import PAGES
 from tramplab.estimate import cores, judged
-from tramplab.publish.cite import pages, permalinks
-from tramplab.publish.editions import read_edition
-from tramplab.publish.figures import files
-from tramplab.publish.figures.show import MOST_IN_TWIN
-from tramplab.publish.findings import findings
-from tramplab.studies import stated
+from tramplab_book.publish.cite import pages, permalinks
+from tramplab_book.publish.editions import read_edition
+from tramplab_book.publish.figures import files
+from tramplab_book.publish.figures.show import MOST_IN_TWIN
+from tramplab_book.publish.findings import findings
+from tramplab_book.studies import stated
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_generated

@@ -16,11 +16,11 @@ from tramplab.boot.probes import PROBES
 from tramplab.boot.readings import Executed, Module, Refused, first, those
 from tramplab.boot.trials import MANY, TRIALS
 from tramplab.cli import main
-from tramplab.publish.findings import findings, rendered
-from tramplab.studies import stated
-from tramplab.studies.booted import found, probe_costs
 from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.saved.saved import text
+from tramplab_book.publish.findings import findings, rendered
+from tramplab_book.studies import stated
+from tramplab_book.studies.booted import found, probe_costs
 
 EVERY = saved.every()
 #: A kprobe that is hit and whose event writes nothing, which the page on findings says.

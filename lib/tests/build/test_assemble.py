@@ -13,7 +13,7 @@ from support.abi.decoded import instructions
 from tramplab import TramplabError
 from tramplab.build import assemble
 from tramplab.isa import ISAS
-from tramplab.studies.method.counting import EXAMPLES
+from tramplab_book.studies.method.counting import EXAMPLES
 
 TESTS = Path(__file__).resolve().parents[1]
 #: Every snippet the project assembles, and single instructions whose encoding two assemblers could choose differently.

@@ -26,7 +26,7 @@ def test_a_change_in_a_room_has_tests(room):
     ("changed", "wanted"),
     [
         (["lib/tramplab/guest/arm64/ftrace_caller_args.S"], {"trampolines/test_abi.py", "studies/test_golden.py"}),
-        (["lib/tramplab/studies/returns/features.py", "book/index.md"], {"studies/test_findings.py", "book/test_prose.py"}),
+        (["lib/tramplab_book/studies/returns/features.py", "book/index.md"], {"studies/test_findings.py", "book/test_prose.py"}),
         (["lib/tramplab/races/schemes/schemes.py"], {"races"}),
         (["lib/tramplab/ftrace/ops.py", "lib/tests/ftrace/test_releases.py"], {"ftrace"}),
         (["README.md"], set()),

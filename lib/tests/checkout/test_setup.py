@@ -17,11 +17,11 @@ from packaging.utils import canonicalize_name
 
 from support import ROOT
 from support.plugins import again
-from tramplab import studies
-from tramplab.publish.cite import pages
+from tramplab_book import studies
+from tramplab_book.publish.cite import pages
 
-PACKAGE = ROOT / "lib" / "tramplab"
-CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
+LAB, BOOK, TESTS = (ROOT / "lib" / name for name in ("tramplab", "tramplab_book", "tests"))
+CONFTEST = TESTS / "conftest.py"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
@@ -47,11 +47,16 @@ BELOW = {
     "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races"}
     | {"unwind", "sparsity", "returns"},
     "boot": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "vmlinux"},
-    "publish": set(),
-    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", *ANALYSES, "native", "vmlinux", "boot", "publish"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
+#: The same of the package of the book, which the lab knows nothing of.
+BELOW |= {
+    "places": set(),
+    "publish": {"places"},
+    "studies": set(BELOW["boot"]) | {*ANALYSES, "native", "boot", "places", "publish"},
+}
+BELOW["commands"] = {*BELOW["studies"], "studies"}
 
 #: The same of the rooms of publish.
 PUBLISH = {
@@ -63,17 +68,18 @@ PUBLISH = {
     "stepper": set(),
 }
 
-# One module each; charts are made in one package.
+# One module each; charts are made in one folder, and data frames anywhere in the package of the book.
 ENGINES = {
-    "concurrent": "base/processes/jobs.py",
-    "multiprocessing": "base/processes/jobs.py",
-    "distributed": "base/processes/cluster.py",
-    "tqdm": "base/processes/progress.py",
-    "myst_parser": "publish/cite/pages.py",
-    "unicorn": "emulate/engine.py",
-    "capstone": "emulate/decode.py",
-    "keystone": "build/assemble.py",
-    "altair": "publish/figures/chart",
+    "concurrent": "tramplab/base/processes/jobs.py",
+    "multiprocessing": "tramplab/base/processes/jobs.py",
+    "distributed": "tramplab/base/processes/cluster.py",
+    "tqdm": "tramplab/base/processes/progress.py",
+    "unicorn": "tramplab/emulate/engine.py",
+    "capstone": "tramplab/emulate/decode.py",
+    "keystone": "tramplab/build/assemble.py",
+    "myst_parser": "tramplab_book/publish/cite/pages.py",
+    "altair": "tramplab_book/publish/figures/chart",
+    "pandas": "tramplab_book",
 }
 
 
@@ -92,20 +98,28 @@ def imports(source: str, package: tuple[str, ...]) -> set[str]:
 
 def forbidden(names: set[str], part: str) -> set[str]:
     """Those of the names that lie above `part`, or beside it."""
-    parts = {name: [*name.split("."), "__init__"][1] for name in names if name.split(".")[0] == "tramplab"}
-    known = {name: target if target in EVERYTHING else "__init__" for name, target in parts.items()}
+    parts = {name: [*name.split("."), "__init__"][1] for name in names if name.split(".")[0] in (LAB.name, BOOK.name)}
+    known = {name: target if target in {*EVERYTHING, *BELOW} else "__init__" for name, target in parts.items()}
     return {name for name, target in known.items() if target not in BELOW[part] | BASE | {part}}
 
 
 @functools.cache
 def modules() -> list[tuple[Path, str, set[str]]]:
-    """Every module of the package: where in it, of which part, and what it imports."""
+    """Every module of the packages, but what builds a wheel: where in lib/, of which part, and what it imports."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        inside = path.relative_to(PACKAGE)
-        names = imports(path.read_text("utf-8"), ("tramplab", *inside.parts[:-1]))
-        found.append((inside, inside.parts[0].removesuffix(".py"), names))
+    for path in sorted(p for package in (LAB, BOOK) for p in package.rglob("*.py") if p.name != "setup.py"):
+        inside = path.relative_to(LAB.parent)
+        found.append((inside, inside.parts[1].removesuffix(".py"), imports(path.read_text("utf-8"), inside.parts[:-1])))
     return found
+
+
+def test_the_lab_does_without_the_book():
+    """Neither its modules nor the tests of its rooms import the other package; their files read its tables by no other way."""
+    lab = {str(path): names for path, _, names in modules() if path.parts[0] == LAB.name}
+    rooms = {path.name for path in LAB.iterdir()} & {path.name for path in TESTS.iterdir()}
+    for path in (p for room in sorted(rooms) for p in sorted((TESTS / room).rglob("*.py"))):
+        lab[str(path.relative_to(TESTS))] = imports(path.read_text("utf-8"), ())
+    assert len(rooms) >= 17 and [path for path, names in lab.items() if any(n.split(".")[0] == BOOK.name for n in names)] == []
 
 
 def test_imports_point_downwards():
@@ -115,21 +129,21 @@ def test_imports_point_downwards():
 def test_imports_within_publish_do_too():
     found = {path: names for path, part, names in modules() if part == "publish"}
     for path, names in found.items():
-        room = path.parts[1].removesuffix(".py")
-        used = {n.split(".")[2] for n in names if n.startswith("tramplab.publish.")} & PUBLISH.keys()
+        room = path.parts[2].removesuffix(".py")
+        used = {n.split(".")[2] for n in names if n.startswith("tramplab_book.publish.")} & PUBLISH.keys()
         assert room not in PUBLISH or used <= PUBLISH[room] | {room}, path
-    assert {path.parts[1].removesuffix(".py") for path in found} >= PUBLISH.keys()
+    assert {path.parts[2].removesuffix(".py") for path in found} >= PUBLISH.keys()
 
 
 def graph(found: list[tuple[Path, str, set[str]]]) -> dict[str, set[str]]:
-    """Module -> the modules of the package that it imports, also for type checkers only."""
+    """Module -> the modules of the packages that it imports, also for type checkers only."""
 
     def dotted(path: Path) -> str:
-        return ".".join(("tramplab", *path.with_suffix("").parts)).removesuffix(".__init__")
+        return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
     known = {dotted(path) for path, _, _ in found}
     return {
-        dotted(path): {n if n in known else n.rpartition(".")[0] for n in names if n.split(".")[0] == "tramplab"}
+        dotted(path): {n if n in known else n.rpartition(".")[0] for n in names if n.split(".")[0] in (LAB.name, BOOK.name)}
         for path, _, names in found
     }
 
@@ -161,9 +175,10 @@ def test_each_engine_is_imported_in_one_place():
     "source, part",
     [
         ("from tramplab.lab.kernel import Kernel", "publish"),
-        ("def f():\n    import tramplab.studies", "ftrace"),
-        ("from ..publish import table", "emulate"),
-        ("from .. import cli", "studies"),
+        ("def f():\n    import tramplab_book.studies", "ftrace"),
+        ("from tramplab_book.publish import table", "emulate"),
+        ("from tramplab import cli", "studies"),
+        ("from .. import cli", "emulate"),
         ("from tramplab import Kernel", "publish"),
     ],
 )
@@ -182,7 +197,8 @@ def test_an_import_that_points_downwards_is_allowed():
 def test_no_folder_is_left_out(request):
     """Pytest leaves folders of some names alone, and what is in them fails no more."""
     lib = ROOT / "lib"
-    folders = [path.relative_to(lib) for room in ("tests", "tramplab") for path in (lib / room).rglob("*") if path.is_dir()]
+    found = (path for room in (TESTS, LAB, BOOK) for path in room.rglob("*"))
+    folders = [path.relative_to(lib) for path in found if path.is_dir()]
     shunned = [f for f in folders if f.name != "__pycache__" and any(map(f.match, request.config.getini("norecursedirs")))]
     assert len(folders) > 30 and shunned == []
 
@@ -202,15 +218,18 @@ def test_every_study_is_on_a_page():
 # -- requirements
 
 
+FILES = {"tramplab": "pyproject.toml", "tramplab-book": "tramplab_book/pyproject.toml"}
 LOCKS = {"book": "requirements.txt", "lab": "requirements-lab.txt", "test": "requirements-test.txt"}
-PROJECT = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text("utf-8"))["project"]
+PROJECTS = {name: tomllib.loads((ROOT / "lib" / at).read_text("utf-8"))["project"] for name, at in FILES.items()}
 
 
 def wanted(extra: str) -> list[Requirement]:
-    """What the package asks for with one of its extras, those that an extra names included."""
-    found = [Requirement(line) for line in PROJECT["optional-dependencies"][extra]]
-    others = [more for one in found if one.name == "tramplab" for name in one.extras for more in wanted(name)]
-    return [*map(Requirement, PROJECT["dependencies"]), *(one for one in found if one.name != "tramplab"), *others]
+    """What the packages ask for with an extra of one of them, those that an extra names included."""
+    project = next(p for p in PROJECTS.values() if extra in p["optional-dependencies"])
+    found = [Requirement(line) for line in project["optional-dependencies"][extra]]
+    others = [more for one in found if one.name in PROJECTS for name in one.extras for more in wanted(name)]
+    always = [Requirement(line) for p in PROJECTS.values() for line in p["dependencies"]]
+    return [one for one in (*always, *found, *others) if one.name not in PROJECTS]
 
 
 def locked(lock: str) -> dict[str, str]:
@@ -221,8 +240,9 @@ def locked(lock: str) -> dict[str, str]:
 
 def test_every_requirement_has_a_reason():
     """At its line, or as a line before it."""
-    text = (ROOT / "lib" / "pyproject.toml").read_text("utf-8").partition("\n[project.scripts]")[0].partition("\ndependencies")[2]
-    lines = [line for line in text.splitlines() if not line.startswith(("[", "]"))]
+    texts = ((ROOT / "lib" / at).read_text("utf-8").partition("\ndependencies")[2] for at in FILES.values())
+    asked = (re.split(r"\n\[(?:project.scripts|tool)", text)[0] for text in texts)
+    lines = [line for text in asked for line in text.splitlines() if not line.startswith(("[", "]"))]
     bare = [line for before, line in pairwise(lines) if re.search("[\"'],?$", line) and not before.startswith("    # ")]
     assert len(lines) > 30 and bare == []
 
@@ -305,7 +325,7 @@ def test_files_that_are_named_exist(name):
     spans = [part.content for token in pages.tokens(text) for part in token.children or () if part.type == "code_inline"]
     spans = [n for n in spans if re.fullmatch(r"[\w./*-]+", n)]
     named = [n for n in spans if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
-    folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
+    folders = (ROOT, LAB, BOOK, TESTS, (ROOT / name).parent)
     made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
     absent = [n for n in named if not re.match(made, n) and not any(list(f.glob(n.strip("/"))) for f in folders)]
     assert len(named) > 4 and absent == []
@@ -313,7 +333,7 @@ def test_files_that_are_named_exist(name):
 
 def test_examples_of_a_cluster_listen_on_the_loopback_interface():
     """Whoever reaches the port of a scheduler or a worker can run code."""
-    for text in (ROOT / "README.md", PACKAGE / "base" / "processes" / "options.py"):
+    for text in (ROOT / "README.md", LAB / "base" / "processes" / "options.py"):
         source = text.read_text("utf-8")
         commands = re.findall(r"(?:\$ \S*|`)(dask (?:scheduler|worker) [^`\n]*)", source)
         assert all("--host 127.0.0.1" in command or "--protocol tls" in command for command in commands), commands
@@ -329,7 +349,7 @@ def test_the_examples_to_imitate_exist():
 
 
 def test_the_readme_lists_every_room():
-    """A line of its table for each folder of the package."""
-    table = re.findall(r"^\| `lib/tramplab/(\w+)/` \|", (ROOT / "README.md").read_text("utf-8"), re.M)
-    rooms = [path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert sorted(table) == sorted(rooms)
+    """A line of its table for each folder of the packages."""
+    table = re.findall(r"^\| `lib/(\w+/\w+)/` \|", (ROOT / "README.md").read_text("utf-8"), re.M)
+    rooms = [path.relative_to(LAB.parent).as_posix() for package in (LAB, BOOK) for path in package.iterdir() if path.is_dir()]
+    assert sorted(table) == sorted(room for room in rooms if not room.endswith("__pycache__"))

@@ -44,7 +44,8 @@ def test_a_broken_rule_is_named(text, rule):
 
 def test_nothing_is_defined_behind_the_line_that_runs_a_module():
     """It would not be there yet when the module is run, and be there in every test, which imports it."""
-    files = (path for folder in ("lib/tramplab", "lib/bench", "book/_ext") for path in (ROOT / folder).rglob("*.py"))
+    folders = ("lib/tramplab", "lib/tramplab_book", "lib/bench", "book/_ext")
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     run = {path: path.read_text("utf-8").partition('\nif __name__ == "__main__":\n')[2].splitlines() for path in files}
     assert sum(map(bool, run.values())) > 5
     assert [path for path, lines in run.items() if not all(line[:1] in ("", " ") for line in lines)] == []
@@ -52,7 +53,7 @@ def test_nothing_is_defined_behind_the_line_that_runs_a_module():
 
 def test_types_agree():
     """With the cache in lib/.mypy_cache: a second after the first time."""
-    status, said = run("mypy", "-p", "tramplab", "-p", "bench")
+    status, said = run("mypy", "-p", "tramplab", "-p", "tramplab_book", "-p", "bench")
     assert status == 0, said
 
 

@@ -41,7 +41,7 @@ def documents() -> list[Path]:
 
 def sources() -> list[Path]:
     """The Python of the package and of the book's extensions."""
-    return [path for folder in ("lib/tramplab", "book/_ext") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for folder in ("lib/tramplab", "lib/tramplab_book", "book/_ext") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def english(path: Path) -> list[tuple[str, str]]:

@@ -14,13 +14,13 @@ import time
 
 import pytest
 
-from tramplab import cli
 from tramplab.build.toolchain import GUEST
 from tramplab.emulate.counting.counts import COMPONENTS
 from tramplab.ftrace.releases import LATEST
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
+from tramplab_book import commands
 
 FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
 
@@ -124,7 +124,7 @@ def test_run_formats_hold_the_same_rows(tramplab):
     as_csv = list(csv.DictReader(io.StringIO(tramplab("run", "counting", "--format", "csv")[1])))
     assert [{k: str(v) for k, v in row.items()} for row in as_json["rows"]] == as_csv
     assert as_json["units"] == {"load_bytes": "B", "store_bytes": "B"}
-    assert tramplab("run", "counting")[1] == cli.expected_file("counting").read_text("utf-8")
+    assert tramplab("run", "counting")[1] == commands.expected_file("counting").read_text("utf-8")
 
 
 def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 import json
 
-from tramplab.publish.claims import claims
+from tramplab_book.publish.claims import claims
 
 
 def test_claims(tramplab, monkeypatch):

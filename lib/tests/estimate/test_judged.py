@@ -15,7 +15,7 @@ from tramplab.estimate.measure import hook_estimate
 from tramplab.ftrace.releases import LATEST
 from tramplab.native import command
 from tramplab.native.cached import HOOKS, saved
-from tramplab.studies.time import core_cases
+from tramplab_book.studies.time import core_cases
 
 
 def cases(*pairs, core="zen4", name="a", sets=False):

@@ -8,9 +8,9 @@ from tramplab.estimate.measure import measure
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.growing import growing
-from tramplab.studies.variants.one_callback import single_callback
-from tramplab.studies.variants.saving import arguments
-from tramplab.studies.variants.switching import callbacks
+from tramplab_book.studies.variants.one_callback import single_callback
+from tramplab_book.studies.variants.saving import arguments
+from tramplab_book.studies.variants.switching import callbacks
 
 
 def total(isa: str, hook: str, **options) -> Counts:

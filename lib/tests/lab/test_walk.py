@@ -12,8 +12,8 @@ from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.reading.walk import MILESTONES, milestones, walk
 from tramplab.lab.reading.wording import Wording
-from tramplab.studies.variants.one_callback import first_callback
 from tramplab.trampolines.plain import Ops
+from tramplab_book.studies.variants.one_callback import first_callback
 
 CASES = [
     (isa, release, hook, count)

@@ -14,7 +14,7 @@ from tramplab.ftrace.releases import LATEST
 from tramplab.isa import get
 from tramplab.native import cached, host, states, timing
 from tramplab.native.timing import default_hooks, outdated
-from tramplab.studies.time import native_hooks
+from tramplab_book.studies.time import native_hooks
 
 SAVED = {name: result for kind in (*cached.KINDS, cached.EMPTY) for name, result in cached.saved(kind).items()}
 WHOLE = [name for name in SAVED if name.endswith("-hooks")]

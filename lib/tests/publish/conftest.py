@@ -3,7 +3,7 @@
 import pytest
 
 from support.publish.some_claims import SMALL
-from tramplab.publish.claims import claims, verdict
+from tramplab_book.publish.claims import claims, verdict
 
 
 @pytest.fixture

@@ -8,19 +8,20 @@ import pytest
 
 from support.complaints import refused
 from support.publish.some_claims import IDS
-from tramplab import studies
-from tramplab.cli import main, study_text
-from tramplab.publish import phrases
-from tramplab.publish.cite import cite, edition, pages, permalinks
-from tramplab.publish.claims import claims, ledger, verdict
-from tramplab.publish.figures.citation import CHOICES, block, chosen_rows, citation, titled
-from tramplab.publish.figures.citation import _by as chosen_by
-from tramplab.publish.figures.citation import stated as stated_of
-from tramplab.publish.figures.figure import Figure, find
-from tramplab.publish.figures.show import show
-from tramplab.publish.findings import findings
-from tramplab.publish.table import pivot, text_table
-from tramplab.studies import stated
+from tramplab.cli import main
+from tramplab_book import studies
+from tramplab_book.commands import study_text
+from tramplab_book.publish import phrases
+from tramplab_book.publish.cite import cite, edition, pages, permalinks
+from tramplab_book.publish.claims import claims, ledger, verdict
+from tramplab_book.publish.figures.citation import CHOICES, block, chosen_rows, citation, titled
+from tramplab_book.publish.figures.citation import _by as chosen_by
+from tramplab_book.publish.figures.citation import stated as stated_of
+from tramplab_book.publish.figures.figure import Figure, find
+from tramplab_book.publish.figures.show import show
+from tramplab_book.publish.findings import findings
+from tramplab_book.publish.table import pivot, text_table
+from tramplab_book.studies import stated
 
 FINDINGS = findings.read()
 FIGURES = {figure.id: (study, figure) for study in studies.every().values() for figure in study.FIGURES}

@@ -14,10 +14,10 @@ from support.complaints import refused
 from support.publish.some_claims import IDS, JUDGED, SMALL, changed, whole
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout
-from tramplab.publish.claims import claims, ledger, verdict
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
-from tramplab.publish.claims.verdict import Verdict
-from tramplab.publish.findings import findings
+from tramplab_book.publish.claims import claims, ledger, verdict
+from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
+from tramplab_book.publish.claims.verdict import Verdict
+from tramplab_book.publish.findings import findings
 
 # -- the file
 
@@ -144,7 +144,7 @@ def test_a_claim_names_the_module_that_judges_it():
     lib = checkout() / "lib"
     found = {
         name: ".".join(path.relative_to(lib).with_suffix("").parts)
-        for path in (lib / "tramplab" / "studies").rglob("*.py")
+        for path in (lib / "tramplab_book" / "studies").rglob("*.py")
         for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
     }
     assert found == {c.id: c.judge for c in claims.read().values() if c.judge and not findings.of_claim(c.id)}
@@ -153,14 +153,14 @@ def test_a_claim_names_the_module_that_judges_it():
 @pytest.mark.parametrize("ask", ["ledger.box('s5').text", "ledger.as_text('s5')", "verdict.judge('s5').because"])
 def test_whoever_asks_gets_the_verdict(ask):
     """Nothing but what is asked has been imported."""
-    code = f"from tramplab.publish.claims import ledger, verdict; print({ask})"
+    code = f"from tramplab_book.publish.claims import ledger, verdict; print({ask})"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.decode()
     assert "235 instructions instead of 46" in " ".join(said.split()) and ledger.NOT_JUDGED not in said
 
 
 def test_importing_the_ledger_imports_no_study():
-    imported = "[m for m in sys.modules if m.startswith('tramplab.studies')]"
-    code = f"import sys; from tramplab.publish.claims import ledger; print({imported})"
+    imported = "[m for m in sys.modules if m.startswith('tramplab_book.studies')]"
+    code = f"import sys; from tramplab_book.publish.claims import ledger; print({imported})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
 
 
@@ -220,7 +220,7 @@ def test_expectation_and_judge_need_each_other():
 @pytest.mark.parametrize(
     ("module", "complaint"),
     [
-        ("tramplab.studies.nowhere", "x2: there is no module tramplab.studies.nowhere, which judge: names."),
+        ("tramplab_book.studies.nowhere", "x2: there is no module tramplab_book.studies.nowhere, which judge: names."),
         ("nowhere.at_all", "x2: there is no module nowhere.at_all, which judge: names."),
         ("tramplab.base.errors", r'x2: tramplab.base.errors has no function with @judges\("x2"\).'),
     ],

@@ -11,11 +11,11 @@ from support.plugins.browser import TOC, Links
 from support.publish.some_claims import IDS, JUDGED, changed, whole
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout, data_file
-from tramplab.publish.claims import claims, ledger, verdict
-from tramplab.publish.claims.claims import DEPENDS, HOLDS
-from tramplab.publish.claims.verdict import Verdict
-from tramplab.publish.findings import findings
-from tramplab.studies.front import claimed
+from tramplab_book.publish.claims import claims, ledger, verdict
+from tramplab_book.publish.claims.claims import DEPENDS, HOLDS
+from tramplab_book.publish.claims.verdict import Verdict
+from tramplab_book.publish.findings import findings
+from tramplab_book.studies.front import claimed
 
 
 @pytest.mark.parametrize("claim_id", IDS)
@@ -89,7 +89,7 @@ def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
     assert f"claims.html#{claim_id}" in links and "claims.html" in links
     assert {f"https://lore.kernel.org/r/{m}/" for m in claims.get(claim_id).messages} < set(links)
     module, line = re.search(r"studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
-    source = (checkout() / "lib" / "tramplab" / "studies" / module).read_text("utf-8").splitlines()
+    source = (checkout() / "lib" / "tramplab_book" / "studies" / module).read_text("utf-8").splitlines()
     judge = "def numbers(" if findings.of_claim(claim_id) else f'@judges("{claim_id}")'
     assert source[int(line) - 1].startswith(judge)
     words = str(verdict.judge(claim_id))

@@ -6,10 +6,10 @@ import pytest
 
 from support import ROOT
 from support.complaints import complaint
-from tramplab import cli
 from tramplab.base.revision import History, history
-from tramplab.publish.cite import pages, permalinks
-from tramplab.publish.claims import claims
+from tramplab_book import commands
+from tramplab_book.publish.cite import pages, permalinks
+from tramplab_book.publish.claims import claims
 
 NAME = f"data/{permalinks.FILE}"
 
@@ -86,7 +86,7 @@ def test_an_update_refuses_what_is_lost_and_brings_back_what_is_there(tmp_path, 
     monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path / "data"))
     moved = "book/a.html#one -> book/b.html#one\n"
     (tmp_path / NAME).write_text(moved, "utf-8")
-    cli._update_permalinks()
+    commands._update_permalinks()
     why = f"{tmp_path} is no git repository of its own; work in a clone"
     told = f"permalinks.txt: not held against all that it ever listed: {why}\npermalinks.txt: rewritten\n"
     assert capsys.readouterr().out == told
@@ -95,10 +95,10 @@ def test_an_update_refuses_what_is_lost_and_brings_back_what_is_there(tmp_path, 
     git(tmp_path, "init")
     committed(tmp_path, whole)
     (tmp_path / NAME).write_text(whole.replace("book/b.html#two\n", ""), "utf-8")
-    cli._update_permalinks()
+    commands._update_permalinks()
     assert set((tmp_path / NAME).read_text("utf-8").splitlines()) == set(whole.splitlines())
     without = whole.replace(moved, "")
     (tmp_path / NAME).write_text(without, "utf-8")
-    said = complaint(cli._update_permalinks)
+    said = complaint(commands._update_permalinks)
     assert said.startswith(f"permalinks.txt has lost book/a.html#one: put back the line `{moved.strip()}` of commit ")
     assert (tmp_path / NAME).read_text("utf-8") == without

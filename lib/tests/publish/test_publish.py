@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab.base.errors import TramplabError
-from tramplab.publish.table import pivot, text_table
+from tramplab_book.publish.table import pivot, text_table
 
 ISAS = ("x86_64", "arm64", "riscv64")
 COMPONENTS = ("site", "trampoline", "core", "callback", "function")

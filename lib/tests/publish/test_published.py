@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tramplab.base.errors import TramplabError
 from tramplab.estimate.judged import spearman
 from tramplab.lab import hooks
-from tramplab.publish import published
-from tramplab.studies.time import published_call_ops, published_pairs
-from tramplab.studies.time.ranks import scaled_errors
-from tramplab.studies.variants import thread_2019
+from tramplab_book.publish import published
+from tramplab_book.studies.time import published_call_ops, published_pairs
+from tramplab_book.studies.time.ranks import scaled_errors
+from tramplab_book.studies.variants import thread_2019
 
 
 def test_every_row_is_read_with_its_source():

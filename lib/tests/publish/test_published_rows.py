@@ -7,18 +7,18 @@ import pytest
 from support import ROOT
 from support.base.data import copied
 from tramplab.base.errors import TramplabError
-from tramplab.publish import published
-from tramplab.studies.callops import timed
-from tramplab.studies.direct.contention import contention
-from tramplab.studies.direct.kprobe import kprobe_ways
-from tramplab.studies.direct.returns import fprobe_since
-from tramplab.studies.direct.single import many_attach, single_attach
-from tramplab.studies.front import answers
-from tramplab.studies.returns.costs.return_published import ROUNDS
-from tramplab.studies.time import hackbench, published_call_ops, published_pairs
-from tramplab.studies.variants import thread_2019
+from tramplab_book.publish import published
+from tramplab_book.studies.callops import timed
+from tramplab_book.studies.direct.contention import contention
+from tramplab_book.studies.direct.kprobe import kprobe_ways
+from tramplab_book.studies.direct.returns import fprobe_since
+from tramplab_book.studies.direct.single import many_attach, single_attach
+from tramplab_book.studies.front import answers
+from tramplab_book.studies.returns.costs.return_published import ROUNDS
+from tramplab_book.studies.time import hackbench, published_call_ops, published_pairs
+from tramplab_book.studies.variants import thread_2019
 
-STUDIES = ROOT / "lib" / "tramplab" / "studies"
+STUDIES = ROOT / "lib" / "tramplab_book" / "studies"
 SIDES = ("before", "after")
 #: The studies with published figures -> what of each reads them.
 READERS = {

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tramplab.publish.quoted import OPEN, PAGE, quote
+from tramplab_book.publish.quoted import OPEN, PAGE, quote
 
 
 @pytest.fixture

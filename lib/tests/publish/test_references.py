@@ -8,10 +8,10 @@ from pybtex.richtext import Text
 
 from tramplab.base.paths import checkout
 from tramplab.ftrace import releases
-from tramplab.publish import published
-from tramplab.publish.claims import claims, references
-from tramplab.publish.claims.references import COMMIT, MAIL, Reference
-from tramplab.publish.findings import findings
+from tramplab_book.publish import published
+from tramplab_book.publish.claims import claims, references
+from tramplab_book.publish.claims.references import COMMIT, MAIL, Reference
+from tramplab_book.publish.findings import findings
 
 BOOK = checkout() / "book"
 

@@ -8,10 +8,10 @@ import re
 import pytest
 
 from tramplab.base.errors import TramplabError
-from tramplab.publish.stepper.stepper import segments, step_of, stepper
-from tramplab.publish.stepper.walk_data import pack
-from tramplab.publish.stepper.walk_text import walk_text
-from tramplab.studies.variants.one_callback import first_callback
+from tramplab_book.publish.stepper.stepper import segments, step_of, stepper
+from tramplab_book.publish.stepper.walk_data import pack
+from tramplab_book.publish.stepper.walk_text import walk_text
+from tramplab_book.studies.variants.one_callback import first_callback
 
 WALK = {
     "isa": "arm64",

@@ -10,9 +10,9 @@ import pytest
 from support.publish import worded
 from support.publish.guarded import problem
 from support.publish.some_claims import IDS, JUDGED
-from tramplab.publish.claims import claims, verdict
-from tramplab.publish.findings import findings
-from tramplab.studies.variants.switching import backing_out, switching
+from tramplab_book.publish.claims import claims, verdict
+from tramplab_book.publish.findings import findings
+from tramplab_book.studies.variants.switching import backing_out, switching
 
 
 def tampered(sequence: str, ops: str | int, column: str, value: object, isa: str | None = None) -> pd.DataFrame:

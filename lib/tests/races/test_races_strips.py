@@ -5,7 +5,6 @@ import functools
 import pytest
 
 from tramplab.base.errors import TramplabError
-from tramplab.publish.stepper.stepper import segments, stepper
 from tramplab.races import schedule
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import explore
@@ -13,6 +12,7 @@ from tramplab.races.schedule import PATCHER, THREAD
 from tramplab.races.schemes.schemes import scheme
 from tramplab.races.search.automaton import EXECUTES
 from tramplab.races.strips import START, strips
+from tramplab_book.publish.stepper.stepper import segments, stepper
 
 #: On each ISA, with data and without, with instructions that are half written and a fix-up that moves the thread.
 CASES = [

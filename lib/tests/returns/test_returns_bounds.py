@@ -9,7 +9,7 @@ from tramplab import Fprobe, Kernel, Kretprobe, Ops, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns import MISSED, NOTHING, STACK, Bounds, StackEnded, Tasks, held, nest
 from tramplab.returns.counted import Counted
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
 from tramplab.trampolines.bpf import Bpf
 
 BUILDS = [build for isa in ISAS for build in builds(isa)]

@@ -10,8 +10,8 @@ from support.mutants.mutants import Mutant, broken
 from tramplab import Bpf, Fgraph, Fprobe, Kernel, Kprobe, Kretprobe, Ops, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns.features import FEATURES, HARMS, NO, OUTCOMES, PART, REFUSED, YES, Cell, Stage, most_together, run
-from tramplab.studies.returns.bounds import nesting_told
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds, get
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds, get
+from tramplab_book.studies.returns.bounds import nesting_told
 
 BUILDS = [build for isa in ISAS for build in builds(isa)]
 every_build = pytest.mark.parametrize("build", BUILDS, ids=lambda b: f"{b.isa}-{b.name}".replace(" ", ""))

@@ -16,7 +16,7 @@ from tramplab.isa import ISAS
 from tramplab.lab import boot
 from tramplab.returns import Tasks
 from tramplab.returns.counted import Counted, references
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, builds
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, builds
 
 BUILDS = [build for isa in ISAS for build in builds(isa)]
 every_build = pytest.mark.parametrize("build", BUILDS, ids=lambda b: f"{b.isa}-{b.name}".replace(" ", ""))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tramplab import Kernel
 from tramplab.isa import ISAS
-from tramplab.studies.returns.mechanisms import breaks
+from tramplab.returns.mechanisms import breaks
 from tramplab.trampolines.fprobe import Fgraph, Fprobe
 from tramplab.trampolines.kprobe import Kretprobe
 from tramplab.unwind import orc, recovery, stacks

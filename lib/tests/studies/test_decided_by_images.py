@@ -7,10 +7,10 @@ import itertools
 
 import pytest
 
-from tramplab.studies.front import answers
-from tramplab.studies.returns.costs import return_costs
 from tramplab.vmlinux.results import beside
 from tramplab.vmlinux.saved import saved
+from tramplab_book.studies.front import answers
+from tramplab_book.studies.returns.costs import return_costs
 
 ISAS = ("x86_64", "arm64", "riscv64")
 PARTS = ("site", "trampoline", "core")

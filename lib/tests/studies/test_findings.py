@@ -9,12 +9,12 @@ import pytest
 from support.publish import worded
 from tramplab import TramplabError, studies
 from tramplab.cli import main
-from tramplab.publish.cite import cite
-from tramplab.publish.claims import claims, verdict
-from tramplab.publish.figures.figure import Figure
-from tramplab.publish.figures.show import show
-from tramplab.publish.findings import findings, guard, rendered
-from tramplab.studies import stated
+from tramplab_book.publish.cite import cite
+from tramplab_book.publish.claims import claims, verdict
+from tramplab_book.publish.figures.figure import Figure
+from tramplab_book.publish.figures.show import show
+from tramplab_book.publish.findings import findings, guard, rendered
+from tramplab_book.studies import stated
 
 FINDINGS = findings.read()
 #: What has digits and is no measurement: ISAs, releases, commits, names of registers and programs.

@@ -9,8 +9,8 @@ import pytest
 from support.base.damage import DAMAGES, PLACES
 from support.complaints import complaint
 from support.plugins.caches import lines
-from tramplab.studies import memo
-from tramplab.studies.variants.one_callback import first_callback
+from tramplab_book.studies import memo
+from tramplab_book.studies.variants.one_callback import first_callback
 
 
 @pytest.fixture(params=["in memory", "in a build's folder"])

@@ -9,12 +9,12 @@ from tramplab import isa as isas
 from tramplab.base.width import WIDTH
 from tramplab.ftrace import releases
 from tramplab.lab.measure import counts_of
-from tramplab.publish.claims import verdict
-from tramplab.publish.claims.verdict import Judged, Seen
-from tramplab.studies.kernels import claimed, jit, kernel_functions, kernel_hooks, real_kernels, what_is_faked
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.results import beside
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish.claims import verdict
+from tramplab_book.publish.claims.verdict import Judged, Seen
+from tramplab_book.studies.kernels import claimed, jit, kernel_functions, kernel_hooks, real_kernels, what_is_faked
 
 PLAIN = saved.comparable()
 

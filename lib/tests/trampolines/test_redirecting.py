@@ -8,7 +8,7 @@ from tramplab.estimate.returnstack import replay
 from tramplab.ftrace.layout import private_of
 from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
-from tramplab.studies.variants.live_patching.patched_calls import CALLS, passed, result
+from tramplab.lab.patched_calls import CALLS, passed, result
 from tramplab.trampolines.plain.request import SETS_IP
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from tramplab import Kernel, Ops, TramplabError
-from tramplab.studies.variants.saving import mail_ten
 from tramplab.trampolines.sketch import Sketch
+from tramplab_book.studies.variants.saving import mail_ten
 
 FUNCTION, PROGRAM = "two_args", "lab_observe_direct_clobber"
 MAIL = "push rbp|mov rbp, rsp|push rdi|push rsi|lea rdi, [rbp - 0x10]|call|pop rsi|pop rdi|leave|ret".split("|")

@@ -15,9 +15,6 @@ from tramplab.base.errors import TramplabError
 from tramplab.base.width import INDENTED_WIDTH
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
-from tramplab.publish.phrases import MARK, marked
-from tramplab.publish.table import text_table
-from tramplab.studies.variants.unwinding import unwinding, unwound
 from tramplab.unwind.unwind import (
     APART,
     BOTH,
@@ -35,6 +32,9 @@ from tramplab.unwind.unwind import (
     unwind,
     watch,
 )
+from tramplab_book.publish.phrases import MARK, marked
+from tramplab_book.publish.table import text_table
+from tramplab_book.studies.variants.unwinding import unwinding, unwound
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: ISAs whose lab kernel can be built with frame pointers.

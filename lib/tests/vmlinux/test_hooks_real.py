@@ -9,7 +9,6 @@ import pytest
 from support.models import handmade
 from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
-from tramplab.studies.returns.costs import many_probes
 from tramplab.trampolines.arguments import words
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.booted import x86_64
@@ -22,6 +21,7 @@ from tramplab.vmlinux.hooks.hook import FIRST, Absent
 from tramplab.vmlinux.run import arguments, measure, stubs
 from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
 from tramplab.vmlinux.saved import store
+from tramplab_book.studies.returns.costs import many_probes
 
 EVERY = {p.name: p for p in packages()}
 #: With fprobes on the graph tracer, and direct calls that x86-64 jumps to.

@@ -1,4 +1,4 @@
-"""Where the repository's data lies (beside the package in a checkout, or where $TRAMPLAB_DATA says), and writing files whole."""
+"""Where data lies (in data/ of a checkout, in an installed package, or where $TRAMPLAB_DATA says), and writing files whole."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from pathlib import Path
 
 from .errors import TramplabError, Unwritten
 
+#: The package; beside it, in a checkout, lies that of the book.
+PACKAGE = Path(__file__).resolve().parent.parent
+_CHECKOUT = PACKAGE.parent.parent
 
-def data_file(name: str) -> Path:
-    """The path of a file in data/; raises TramplabError where there is no checkout around the package."""
+
+def data_file(name: str, package: Path = PACKAGE) -> Path:
+    """The path of a file in data/, which a package that is installed elsewhere brings along; raises TramplabError where it is in
+    neither."""
     base = os.environ.get("TRAMPLAB_DATA")
-    folder = Path(base).absolute() if base else Path(__file__).resolve().parents[3] / "data"
+    folder = Path(base).absolute() if base else (package if _installed() else _CHECKOUT) / "data"
     if not (folder / name).is_file():
         raise TramplabError(
             f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
@@ -28,14 +33,21 @@ def data_file(name: str) -> Path:
     return folder / name
 
 
+def _installed() -> bool:
+    """Is the package installed, and in no checkout?"""
+    return (PACKAGE / "data").is_dir()
+
+
 def checkout() -> Path:
     """The folder that holds data/, book/ and CITATION.cff; raises TramplabError where there is none."""
+    if not os.environ.get("TRAMPLAB_DATA") and _installed():
+        raise TramplabError(f"{PACKAGE} lies in no checkout of the book: work in one, or set TRAMPLAB_DATA to its data/ folder.")
     return data_file("releases.yml").parent.parent
 
 
-def sources(*parts: str) -> hashlib._Hash:
-    """A SHA-256 of all files of these folders of the package, by name and content; more can be added to it."""
-    package, h = Path(__file__).resolve().parent.parent, hashlib.sha256()
+def sources(*parts: str, package: Path = PACKAGE) -> hashlib._Hash:
+    """A SHA-256 of all files of these folders of a package, by name and content; more can be added to it."""
+    h = hashlib.sha256()
     for path in sorted(p for part in parts for p in (package / part).rglob("[!.]*") if p.suffix not in (".pyc", "")):
         h.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return h

@@ -9,6 +9,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import TramplabError
+from .paths import PACKAGE, checkout
+
+#: The file of a wheel with the commit, and behind it what tells that the checkout had changes.
+BUILT = "commit.txt"
 DIGITS = 12  # of a commit, as many as the kernel's own references have
 #: What git sets for its hooks, and would have it answer for another repository, or another state of this one.
 _ELSEWHERE = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"}
@@ -32,6 +37,19 @@ class History:
 
     lines: dict[str, str]
     lacks: str = ""
+
+
+def of_package(package: Path = PACKAGE) -> Revision:
+    """The revision of the checkout that a package lies in, or that its wheel was built from, see lib/setup.py."""
+    try:
+        return revision(checkout())
+    except TramplabError as e:
+        why = str(e).rstrip(".")
+    try:
+        commit, changed, _ = (package / BUILT).read_text("utf-8").strip().partition("+")
+    except OSError:
+        return _unknown(why)
+    return Revision(commit, bool(changed), frozenset()) if commit else _unknown(why)
 
 
 def revision(root: Path) -> Revision:

@@ -26,13 +26,6 @@ def everything() -> str:
     return of(["."], sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.yml")))
 
 
-def rows() -> str:
-    """The same of the package and all of data/ that rows of studies are made of: claims and findings are drawn from rows."""
-    folder, drawn = data_file("releases.yml").parent, ("claims.yml", "permalinks.txt", "README.md")
-    files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    return of(["."], [name for name in files if name not in drawn and not name.startswith(("expected/", "findings/"))])
-
-
 def _wheel(name: str) -> importlib.metadata.Distribution | None:
     try:
         return importlib.metadata.distribution(name)

@@ -12,7 +12,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -21,9 +21,6 @@ from ..base.errors import TramplabError
 from ..isa import ISAS
 from . import cores
 from .cycles import BAND
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FILE = "core-cases.json"
 #: A core is usable where at least this part of the cases lies in the band, and ranks are at least so well correlated.
@@ -35,6 +32,8 @@ RULE = (
     "are shown, where "
     f"{INSIDE:.0%} of the cases are in the band and the rank correlation is at least {RANKED}."
 )
+#: The columns of a summary that are numbers.
+NUMBERS = ("cases", "in band", "error", "rank")
 #: Fewer cases of a set than these are not ranked.
 FEWEST = 5
 
@@ -127,7 +126,7 @@ def verdict(core: str) -> Verdict:
     return judge(cores.get(core).name, cases())
 
 
-def summary(found: Iterable[Case]) -> pd.DataFrame:
+def summary(found: Iterable[Case]) -> list[dict[str, str]]:
     """A line per core, by ISA: how many cases judge it, how many of these lie in the band, the median error, the least rank
     correlation, and whether its estimates are shown."""
     found, every = tuple(found), sorted(cores.cores().values(), key=lambda core: [*ISAS].index(core.isa))
@@ -137,18 +136,23 @@ def summary(found: Iterable[Case]) -> pd.DataFrame:
             {
                 "isa": core.isa,
                 "core": core.name,
-                "cases": v.cases,
+                "cases": f"{v.cases}",
                 "in band": f"{v.inside}" if v.cases else "-",
                 "error": "-" if v.error is None else f"{v.error:.0%}",
                 "rank": "-" if v.rank is None else f"{v.rank:.2f}",
                 "usable": "yes" if v.usable else "no",
             }
         )
-    import pandas as pd  # which takes a third of the time in which a command starts
+    return lines
 
-    table = pd.DataFrame(lines)
-    table.attrs["right"] = ("in band", "error", "rank")
-    return table
+
+def aligned(lines: list[dict[str, str]]) -> str:
+    """The summary as a table of text."""
+    cells = [[*lines[0]], *([*line.values()] for line in lines)]
+    sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    put = [str.rjust if name in NUMBERS else str.ljust for name in lines[0]]
+    texts = ("  ".join(where(c, n) for where, c, n in zip(put, line, sizes, strict=True)) for line in cells)
+    return "".join(f"{text.rstrip()}\n" for text in texts)
 
 
 def usable(isa: str) -> list[cores.Core]:

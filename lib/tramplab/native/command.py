@@ -131,8 +131,7 @@ def judged_text(result: Result) -> str:
             if timed.get(hook, 0) > 0
         ]
     table = judged.summary(found)
-    titles = [str(title) for title in table.columns[1:]]
-    cells = [titles, *table[table["isa"] == isa][titles].astype(str).to_numpy().tolist()]
+    cells = [[*table[0]][1:], *([*line.values()][1:] for line in table if line["isa"] == isa)]
     lines = ["".join(f"{cell:{size}}" for cell, size in zip(line, _WIDTHS, strict=True)) for line in cells]
     return "\n".join([*lines, "", textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False)]) + "\n"
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from .. import isa as isas
 from ..base.errors import TramplabError
-from ..base.paths import checkout
-from ..base.revision import revision
+from ..base.revision import of_package
 from ..isa import Isa
 
 #: The kernel's names of the ISAs (uname -m).
@@ -157,10 +156,7 @@ def _read(path: Path) -> str:
 
 def _commit() -> str:
     """The checkout's commit, with a + where tracked files differ from it; "unknown" outside git."""
-    try:
-        now = revision(checkout())
-    except TramplabError:
-        return "unknown"
+    now = of_package()
     if not now.commit:
         return "unknown"
     return f"{now.commit}+" if now.dirty else now.commit

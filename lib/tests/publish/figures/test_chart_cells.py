@@ -27,9 +27,9 @@ from support.publish.charts import (
     texts,
 )
 from tramplab.base.errors import TramplabError
-from tramplab.publish.figures.chart import heat_map, lines, stacked_bars, state_strip, theme, waterfall
-from tramplab.publish.figures.chart.kinds import heat
-from tramplab.publish.figures.chart.text import number
+from tramplab_book.publish.figures.chart import heat_map, lines, stacked_bars, state_strip, theme, waterfall
+from tramplab_book.publish.figures.chart.kinds import heat
+from tramplab_book.publish.figures.chart.text import number
 
 # -- heat maps
 

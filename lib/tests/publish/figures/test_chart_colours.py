@@ -9,8 +9,8 @@ import pytest
 from support import ROOT
 from support.publish.charts import both_layouts, every_kind, example, marks, texts
 from tramplab.base.errors import TramplabError
-from tramplab.publish.figures import vega
-from tramplab.publish.figures.chart import theme
+from tramplab_book.publish.figures import vega
+from tramplab_book.publish.figures.chart import theme
 
 
 def declared() -> dict[str, dict[str, str]]:

@@ -23,10 +23,10 @@ from support.publish.charts import (
     texts,
 )
 from tramplab.base.errors import TramplabError
-from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import dumbbell, lines, scatter, stacked_bars, theme, waterfall
-from tramplab.publish.figures.chart.axis import Axis
-from tramplab.publish.figures.chart.text import number, signed
+from tramplab_book.publish.figures import chart
+from tramplab_book.publish.figures.chart import dumbbell, lines, scatter, stacked_bars, theme, waterfall
+from tramplab_book.publish.figures.chart.axis import Axis
+from tramplab_book.publish.figures.chart.text import number, signed
 
 # -- stacked bars
 

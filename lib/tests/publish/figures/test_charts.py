@@ -40,9 +40,9 @@ from support.publish.charts import (
     texts,
 )
 from tramplab.base.errors import TramplabError
-from tramplab.publish.figures import chart, inline, vega
-from tramplab.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
-from tramplab.publish.figures.chart.text import longest_piece, spread, wrap
+from tramplab_book.publish.figures import chart, inline, vega
+from tramplab_book.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
+from tramplab_book.publish.figures.chart.text import longest_piece, spread, wrap
 
 # -- every kind
 

@@ -7,11 +7,11 @@ import pytest
 
 from support.publish.charts import LETTERS, MEANINGS, both_layouts, fate_rows
 from tramplab.base.errors import TramplabError
-from tramplab.publish.figures.chart import heat_map
-from tramplab.publish.figures.figure import Figure
-from tramplab.publish.figures.runs import Run, Runs
-from tramplab.publish.figures.show import show
-from tramplab.studies.sparsity import register_consumers
+from tramplab_book.publish.figures.chart import heat_map
+from tramplab_book.publish.figures.figure import Figure
+from tramplab_book.publish.figures.runs import Run, Runs
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.sparsity import register_consumers
 
 LONG = "says    " + " ".join(f"{n:#018x}" for n in range(4))
 RUNS = Runs(

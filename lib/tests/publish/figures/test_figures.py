@@ -10,17 +10,17 @@ import xml.etree.ElementTree as ET
 import pandas as pd
 import pytest
 
-from tramplab import studies
 from tramplab.base import documents
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import checkout
-from tramplab.publish.cite import edition, pages, permalinks
-from tramplab.publish.figures import files, picture
-from tramplab.publish.figures.chart import stacked_bars
-from tramplab.publish.figures.figure import Figure, find
-from tramplab.publish.figures.grid import Grid
-from tramplab.publish.figures.show import show
-from tramplab.publish.table import pivot
+from tramplab_book import studies
+from tramplab_book.publish.cite import edition, pages, permalinks
+from tramplab_book.publish.figures import files, picture
+from tramplab_book.publish.figures.chart import stacked_bars
+from tramplab_book.publish.figures.figure import Figure, find
+from tramplab_book.publish.figures.grid import Grid
+from tramplab_book.publish.figures.show import show
+from tramplab_book.publish.table import pivot
 
 CHART = stacked_bars("instructions")
 TABLE = pivot("instructions", index=("isa", "hook"))
@@ -197,8 +197,9 @@ def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
 
 
 def test_the_version_is_said_once_more_and_the_same():
-    """pip's metadata needs a version of its own."""
-    assert f'version = "{edition.current().version}"' in (checkout() / "lib" / "pyproject.toml").read_text("utf-8")
+    """pip's metadata of each package needs a version of its own."""
+    for project in ("lib", "lib/tramplab_book"):
+        assert f'version = "{edition.current().version}"' in (checkout() / project / "pyproject.toml").read_text("utf-8")
 
 
 # -- permalinks

@@ -9,12 +9,12 @@ from tramplab.emulate import decode
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
-from tramplab.publish.figures.show import show
-from tramplab.studies.anatomy import ORDER, patch_sites
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
 from tramplab.vmlinux.saved import store
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.anatomy import ORDER, patch_sites
 
 FRAME = patch_sites.rows()
 

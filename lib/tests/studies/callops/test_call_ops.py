@@ -8,16 +8,16 @@ from support.publish.guarded import problem
 from tramplab import Kernel, Ops
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish import published
-from tramplab.publish.claims import verdict
-from tramplab.publish.claims.claims import HOLDS, UNDECIDABLE
-from tramplab.publish.figures.figure import find
-from tramplab.publish.figures.show import show
-from tramplab.studies.callops import direct_cases, dispatch, literals, on_x86, timed
-from tramplab.studies.callops.dispatch import ELSEWHERE, HERE, WITH, WITHOUT
-from tramplab.studies.callops.on_x86 import CHANGES, COPIES, POINTER
-from tramplab.studies.time import published_call_ops
-from tramplab.studies.variants.switching import elsewhere
+from tramplab_book.publish import published
+from tramplab_book.publish.claims import verdict
+from tramplab_book.publish.claims.claims import HOLDS, UNDECIDABLE
+from tramplab_book.publish.figures.figure import find
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.callops import direct_cases, dispatch, literals, on_x86, timed
+from tramplab_book.studies.callops.dispatch import ELSEWHERE, HERE, WITH, WITHOUT
+from tramplab_book.studies.callops.on_x86 import CHANGES, COPIES, POINTER
+from tramplab_book.studies.time import published_call_ops
+from tramplab_book.studies.variants.switching import elsewhere
 
 #: Studies with something in them that no kernel has, and their figures that show it.
 HYPOTHETICAL = {

@@ -6,14 +6,14 @@ import pytest
 from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims import verdict
-from tramplab.publish.claims.claims import DEPENDS
-from tramplab.studies.callops import branch_reach, text_bytes, text_images, text_schemes
-from tramplab.studies.callops.branch_reach import BEHIND, DEBIAN, JAL, LONE, PAIR, SIZES, TEXT
-from tramplab.studies.callops.text_bytes import LITERAL, OTHER, OWN, PAD, PADDING, SITE
-from tramplab.studies.callops.text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PLAIN, SCHEMES
-from tramplab.studies.direct.reach import reach_ranges
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish.claims import verdict
+from tramplab_book.publish.claims.claims import DEPENDS
+from tramplab_book.studies.callops import branch_reach, text_bytes, text_images, text_schemes
+from tramplab_book.studies.callops.branch_reach import BEHIND, DEBIAN, JAL, LONE, PAIR, SIZES, TEXT
+from tramplab_book.studies.callops.text_bytes import LITERAL, OTHER, OWN, PAD, PADDING, SITE
+from tramplab_book.studies.callops.text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PLAIN, SCHEMES
+from tramplab_book.studies.direct.reach import reach_ranges
 
 STUDIES = (text_bytes, text_images, branch_reach)
 

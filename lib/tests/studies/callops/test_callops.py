@@ -6,7 +6,6 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab.ftrace.steps import Write
-from tramplab.publish.phrases import MARK
 from tramplab.races.barriers import barriers as barriers_of
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import SAFE, explore
@@ -14,7 +13,8 @@ from tramplab.races.model.fetches import STALE, TORN
 from tramplab.races.model.verdicts import FREED, MISSED, PAIR, PROPERTIES, TARGET
 from tramplab.races.model.verdicts import TORN as MIXED
 from tramplab.races.schemes.schemes import LIVES, SCHEMES, scheme
-from tramplab.studies.callops import balance, barriers, dispatch, lives, pair_ways, patching, schedules
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.studies.callops import balance, barriers, dispatch, lives, pair_ways, patching, schedules
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from tramplab.contention import POOLS
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.publish import published
-from tramplab.publish.phrases import MARK
-from tramplab.studies.direct.contention import contended, contention, contention_misses, contention_schedules
 from tramplab.trampolines.fprobe import Fprobe
+from tramplab_book.publish import published
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.studies.direct.contention import contended, contention, contention_misses, contention_schedules
 
 STUDIES = (contention, contention_schedules, contention_misses)
 

@@ -10,10 +10,10 @@ from tramplab.base.paths import data_file
 from tramplab.build.toolchain import GUEST
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
-from tramplab.studies.direct.single import many_attach, wide
-from tramplab.studies.direct.single.many_attach import COMPUTED, COUNTED, MULTI, ONE_OPS, OPS_EACH, PROBES, WAYS
-from tramplab.studies.shared import guests
 from tramplab.vmlinux.saved import structs
+from tramplab_book.studies.direct.single import many_attach, wide
+from tramplab_book.studies.direct.single.many_attach import COMPUTED, COUNTED, MULTI, ONE_OPS, OPS_EACH, PROBES, WAYS
+from tramplab_book.studies.shared import guests
 
 #: Way -> waits for other CPUs of so many functions, by hand. x86-64 has the list of ops in two common trampolines while sites
 #: change, and then what fits: three waits for each change of text, and one interrupt. A kernel has 256 breakpoints at a time.

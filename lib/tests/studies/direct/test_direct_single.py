@@ -7,8 +7,8 @@ import pytest
 from tramplab import Direct, Kernel, TramplabError
 from tramplab.ftrace.layout import bucket, fields, hash_table
 from tramplab.ftrace.steps import block, word
-from tramplab.studies.direct.single import single_attach, single_calls, single_lookup, single_order, single_text
-from tramplab.studies.direct.single.setups import IN_OPS, setups
+from tramplab_book.studies.direct.single import single_attach, single_calls, single_lookup, single_order, single_text
+from tramplab_book.studies.direct.single.setups import IN_OPS, setups
 
 #: Instructions of ftrace_caller's far path after its landing pad, by hand: what finds the target, and the jump.
 FAR = {

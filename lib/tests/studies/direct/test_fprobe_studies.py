@@ -3,11 +3,20 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish import published
-from tramplab.publish.phrases import MARK
-from tramplab.studies.direct.fprobe import fprobe_losses, fprobe_parts, stages
-from tramplab.studies.direct.fprobe.stages import DIRECT, OPTIMISED, RING, SEQUENCE, UNGUARDED, UNOPTIMISED, WITHOUT_NODE, Stage
-from tramplab.studies.direct.returns import signatures
+from tramplab_book.publish import published
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.studies.direct.fprobe import fprobe_losses, fprobe_parts, stages
+from tramplab_book.studies.direct.fprobe.stages import (
+    DIRECT,
+    OPTIMISED,
+    RING,
+    SEQUENCE,
+    UNGUARDED,
+    UNOPTIMISED,
+    WITHOUT_NODE,
+    Stage,
+)
+from tramplab_book.studies.direct.returns import signatures
 
 GUARDED = "program, guarded"
 

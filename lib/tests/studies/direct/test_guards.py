@@ -11,10 +11,10 @@ from tramplab.build import inlined
 from tramplab.build.inlined import written
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
-from tramplab.studies.direct.guards import contexts, guard_cost, recursion, state, surroundings, without
-from tramplab.studies.direct.guards.reentrant import ANOTHER, ITSELF, SUBJECTS, play
-from tramplab.studies.shared.every_release import newest
 from tramplab.trampolines.bpf import Bpf
+from tramplab_book.studies.direct.guards import contexts, guard_cost, recursion, state, surroundings, without
+from tramplab_book.studies.direct.guards.reentrant import ANOTHER, ITSELF, SUBJECTS, play
+from tramplab_book.studies.shared.every_release import newest
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

@@ -3,15 +3,15 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish import published
-from tramplab.publish.phrases import MARK
-from tramplab.studies.direct.fprobe import fprobe_losses
-from tramplab.studies.direct.fprobe.stages import DIRECT
-from tramplab.studies.direct.kprobe import kprobe_losses, kprobe_ways
-from tramplab.studies.direct.kprobe.kprobe_ways import BREAKPOINT, FTRACE, ROUNDS, UNOPTIMISED_WAY
-from tramplab.studies.kernels.real_kernels import PART
 from tramplab.vmlinux.results import beside
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish import published
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.studies.direct.fprobe import fprobe_losses
+from tramplab_book.studies.direct.fprobe.stages import DIRECT
+from tramplab_book.studies.direct.kprobe import kprobe_losses, kprobe_ways
+from tramplab_book.studies.direct.kprobe.kprobe_ways import BREAKPOINT, FTRACE, ROUNDS, UNOPTIMISED_WAY
+from tramplab_book.studies.kernels.real_kernels import PART
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,15 @@ from support.native import machines
 from tramplab.ftrace import addresses, releases
 from tramplab.ftrace.addresses import BPF, MODULES
 from tramplab.isa import ISAS
-from tramplab.publish.figures.figure import find
-from tramplab.publish.figures.show import show
-from tramplab.studies.direct.reach import reach_boundary, reach_kernels, reach_price, reach_ranges, reach_ways
-from tramplab.studies.direct.reach.reach_boundary import AHEAD, BEHIND, BEYOND, EDGE, LAST, SITE
-from tramplab.studies.direct.reach.reach_ranges import ALL, DEBIAN, KASLR, LOWEST, NO_KASLR, NONE, OTHERS
-from tramplab.studies.direct.reach.reach_ways import CASES, FAR, NEAR, SHARED, TARGET
-from tramplab.studies.time import saved_times
 from tramplab.vmlinux.results.result import added
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish.figures.figure import find
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.direct.reach import reach_boundary, reach_kernels, reach_price, reach_ranges, reach_ways
+from tramplab_book.studies.direct.reach.reach_boundary import AHEAD, BEHIND, BEYOND, EDGE, LAST, SITE
+from tramplab_book.studies.direct.reach.reach_ranges import ALL, DEBIAN, KASLR, LOWEST, NO_KASLR, NONE, OTHERS
+from tramplab_book.studies.direct.reach.reach_ways import CASES, FAR, NEAR, SHARED, TARGET
+from tramplab_book.studies.time import saved_times
 
 DIRECT = [(isa, r) for isa in ISAS for r in releases.shown() if releases.features(ISAS[isa], r, {})["direct"]]
 STUDIES = (reach_boundary, reach_price, reach_ranges, reach_ways)

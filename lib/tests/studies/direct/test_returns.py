@@ -4,9 +4,9 @@ import pytest
 
 from support.native import machines
 from tramplab.isa import ISAS
-from tramplab.studies.direct.returns import fprobe_since, return_shapes, signatures, two_ways
-from tramplab.studies.direct.returns.return_shapes import POOL, STACK, TASK
-from tramplab.studies.time import saved_times
+from tramplab_book.studies.direct.returns import fprobe_since, return_shapes, signatures, two_ways
+from tramplab_book.studies.direct.returns.return_shapes import POOL, STACK, TASK
+from tramplab_book.studies.time import saved_times
 
 
 @pytest.fixture(scope="module")

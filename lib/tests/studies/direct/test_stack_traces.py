@@ -10,10 +10,11 @@ from tramplab import Kernel
 from tramplab.base.paths import checkout
 from tramplab.base.width import INDENTED_WIDTH
 from tramplab.build.toolchain import GUEST
-from tramplab.publish.phrases import MARK
-from tramplab.publish.table import text_table
-from tramplab.studies.direct.stacks import stack_calls, stack_map, stack_traces
-from tramplab.studies.direct.stacks.stack_calls import (
+from tramplab.unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.publish.table import text_table
+from tramplab_book.studies.direct.stacks import stack_calls, stack_map, stack_traces
+from tramplab_book.studies.direct.stacks.stack_calls import (
     ABSENT,
     ASLEEP,
     BODY,
@@ -26,8 +27,7 @@ from tramplab.studies.direct.stacks.stack_calls import (
     SITE,
     VARIANTS,
 )
-from tramplab.studies.direct.stacks.stack_traces import ANYWHERE, INSIDE, SLEEPING
-from tramplab.unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
+from tramplab_book.studies.direct.stacks.stack_traces import ANYWHERE, INSIDE, SLEEPING
 
 WAYS = (("x86_64", FP), ("x86_64", ORC), ("arm64", FP), ("riscv64", FP))
 

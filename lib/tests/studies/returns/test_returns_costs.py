@@ -6,12 +6,8 @@ import pytest
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab.call import RecordedCall
-from tramplab.publish import published
-from tramplab.studies.returns import mechanisms
-from tramplab.studies.returns.costs import many_probes, return_costs, return_published, return_saves
-from tramplab.studies.returns.costs.many_probes import MITIGATED, PLAIN
-from tramplab.studies.returns.costs.return_saves import ARGS, REGS, VALUE, WITHOUT
-from tramplab.studies.returns.mechanisms import (
+from tramplab.returns import mechanisms
+from tramplab.returns.mechanisms import (
     FEXIT,
     FGRAPH,
     FPROBE,
@@ -22,8 +18,12 @@ from tramplab.studies.returns.mechanisms import (
     MULTI,
     RETHOOK,
 )
-from tramplab.studies.time import saved_times
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish import published
+from tramplab_book.studies.returns.costs import many_probes, return_costs, return_published, return_saves
+from tramplab_book.studies.returns.costs.many_probes import MITIGATED, PLAIN
+from tramplab_book.studies.returns.costs.return_saves import ARGS, REGS, VALUE, WITHOUT
+from tramplab_book.studies.time import saved_times
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.figures.show import show
 from tramplab.returns.features import FEATURES, YES
-from tramplab.studies.returns import features
-from tramplab.studies.returns.mechanisms import FPROBE, KRETPROBE, LATEST, builds
+from tramplab.returns.mechanisms import FPROBE, KRETPROBE, LATEST, builds
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.returns import features
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ from support.mutants.mutants import Mutant, broken
 from support.plugins.seeds import drawn, seeds
 from tramplab import Kernel, TramplabError
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.returns import migration
 from tramplab.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
 from tramplab.sparsity.consumers.matrix import RIGHT
-from tramplab.studies.returns.costs import return_costs
-from tramplab.studies.returns.migration import kprobe_left, migrated, migrated_users, shims
-from tramplab.studies.returns.migration.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
 from tramplab.vmlinux.saved import saved
+from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab_book.studies.returns.costs import return_costs
+from tramplab_book.studies.returns.migration import kprobe_left, migrated, migrated_users, shims
+from tramplab_book.studies.returns.migration.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.figures.show import show
-from tramplab.studies.returns.bounds import nesting, nesting_memory, nesting_told
-from tramplab.studies.returns.bounds.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.returns.bounds import nesting, nesting_memory, nesting_told
+from tramplab_book.studies.returns.bounds.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from tramplab import Bpf, Fprobe, Kernel, Kretprobe, TramplabError
 from tramplab.ftrace import releases
 from tramplab.ftrace.releases import features, nearest
 from tramplab.isa import ISAS
-from tramplab.studies.returns import return_left
-from tramplab.studies.returns import return_releases as study
-from tramplab.studies.returns.mechanisms import breaks
-from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, NONE, SAID
+from tramplab.returns.mechanisms import breaks
 from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.saved import probes_saved
+from tramplab_book.studies.returns import return_left
+from tramplab_book.studies.returns import return_releases as study
+from tramplab_book.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, NONE, SAID
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What is executed of a call -> the state that only kernels have which execute it.

@@ -5,10 +5,10 @@ import pytest
 from tramplab.estimate.returnstack import replay
 from tramplab.lab.reading.rest import rest
 from tramplab.lab.reading.walk import walk
-from tramplab.studies.returns import return_steps
-from tramplab.studies.returns.costs import return_costs
-from tramplab.studies.returns.mechanisms import get
-from tramplab.studies.returns.return_steps import FUNCTION, ISA, LEAVE, NOTES, TIDY, TRAMPOLINE, WALKS
+from tramplab.returns.mechanisms import get
+from tramplab_book.studies.returns import return_steps
+from tramplab_book.studies.returns.costs import return_costs
+from tramplab_book.studies.returns.return_steps import FUNCTION, ISA, LEAVE, NOTES, TIDY, TRAMPOLINE, WALKS
 
 
 @pytest.fixture(scope="module")

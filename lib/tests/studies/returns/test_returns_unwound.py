@@ -5,14 +5,14 @@ import pytest
 from tramplab.base.paths import checkout
 from tramplab.base.width import INDENTED_WIDTH
 from tramplab.isa import ISAS
-from tramplab.publish.phrases import MARK
-from tramplab.publish.table import text_table
-from tramplab.studies.direct.stacks.stack_calls import traced
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, newest
-from tramplab.studies.returns.unwinding import predicted, unwound, unwound_calls
-from tramplab.studies.returns.unwinding.predicted import ABOVE, HOOK, OWN
-from tramplab.studies.returns.unwinding.unwound_calls import ENTRY, EXIT, FUNCTION, PLACES, SLEEPING, TRAMPOLINE, UNHOOKED
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, newest
 from tramplab.unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
+from tramplab_book.publish.phrases import MARK
+from tramplab_book.publish.table import text_table
+from tramplab_book.studies.direct.stacks.stack_calls import traced
+from tramplab_book.studies.returns.unwinding import predicted, unwound, unwound_calls
+from tramplab_book.studies.returns.unwinding.predicted import ABOVE, HOOK, OWN
+from tramplab_book.studies.returns.unwinding.unwound_calls import ENTRY, EXIT, FUNCTION, PLACES, SLEEPING, TRAMPOLINE, UNHOOKED
 
 
 @pytest.fixture(scope="module")

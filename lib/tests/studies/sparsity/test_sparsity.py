@@ -3,14 +3,14 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.sparsity.consumers.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.sparsity.structures.classify import CONSTANT, GARBAGE, TRUE
-from tramplab.studies.sparsity import consumer_charts
-from tramplab.studies.sparsity import context_rewrite as rewritten
-from tramplab.studies.sparsity import register_consumers as consumers
-from tramplab.studies.sparsity import register_frames as frames
-from tramplab.studies.sparsity import register_walks as walks
+from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab_book.studies.sparsity import consumer_charts
+from tramplab_book.studies.sparsity import context_rewrite as rewritten
+from tramplab_book.studies.sparsity import register_consumers as consumers
+from tramplab_book.studies.sparsity import register_frames as frames
+from tramplab_book.studies.sparsity import register_walks as walks
 
 
 @pytest.fixture(scope="module")

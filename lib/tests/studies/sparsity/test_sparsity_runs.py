@@ -9,13 +9,13 @@ import pytest
 from tramplab.cli import main
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.publish.figures.show import show
 from tramplab.sparsity.command import told
 from tramplab.sparsity.consumers.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
 from tramplab.sparsity.structures.views import views
-from tramplab.studies.shared.consumers import NAMES
-from tramplab.studies.sparsity import consumer_charts, consumer_runs
-from tramplab.studies.sparsity import register_consumers as consumers
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.shared.consumers import NAMES
+from tramplab_book.studies.sparsity import consumer_charts, consumer_runs
+from tramplab_book.studies.sparsity import register_consumers as consumers
 
 FIGURE = "fig-register-consumers"
 BAD = (WRONG, GARBAGE)

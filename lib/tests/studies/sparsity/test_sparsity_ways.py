@@ -7,7 +7,7 @@ from tramplab.isa import ISAS
 from tramplab.sparsity.consumers.matrix import GARBAGE, RIGHT, WRONG
 from tramplab.sparsity.ways.ways import COPY, FULL, STACK
 from tramplab.sparsity.ways.ways_served import LACKING
-from tramplab.studies.sparsity import conversions, kprobe_multi, ways, ways_drawn
+from tramplab_book.studies.sparsity import conversions, kprobe_multi, ways, ways_drawn
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 from support.native.machines import CPUS, result, shaped
-from tramplab import studies
 from tramplab.estimate import cycles
-from tramplab.publish.figures.figure import golden
-from tramplab.publish.figures.show import show
-from tramplab.studies.time import (
+from tramplab.trampolines import shapes
+from tramplab_book import studies
+from tramplab_book.publish.figures.figure import golden
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.time import (
     core_cases,
     hackbench,
     native_hooks,
@@ -25,7 +26,6 @@ from tramplab.studies.time import (
     return_stack,
     thunks,
 )
-from tramplab.trampolines import shapes
 
 #: Every estimate is this one, and nothing else has these digits.
 LOW, MID, HIGH = 525.0, 700.0, 875.0
@@ -58,7 +58,7 @@ def shown(study, frame: pd.DataFrame) -> str:
 
 
 def test_every_study_on_time_is_searched():
-    there = {s for s in studies.every().values() if s.__name__.startswith("tramplab.studies.time.")}
+    there = {s for s in studies.every().values() if s.__name__.startswith("tramplab_book.studies.time.")}
     assert there == {*ESTIMATING, core_cases, hackbench, return_stack, thunks}
 
 

@@ -22,11 +22,11 @@ from tramplab.estimate import cycles
 from tramplab.estimate.cores import Core
 from tramplab.lab.run import Run
 from tramplab.native import command
-from tramplab.publish.cite import edition
-from tramplab.publish.figures.files import FOLDER
-from tramplab.publish.figures.fitted import fitted_table
-from tramplab.publish.figures.show import show
-from tramplab.studies.time import native_hooks, native_machine, native_shapes
+from tramplab_book.publish.cite import edition
+from tramplab_book.publish.figures.files import FOLDER
+from tramplab_book.publish.figures.fitted import fitted_table
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.time import native_hooks, native_machine, native_shapes
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_search

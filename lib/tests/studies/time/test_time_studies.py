@@ -16,9 +16,9 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import cached, default_hooks, load
-from tramplab.publish.figures.show import show
-from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack, thunks
 from tramplab.trampolines import shapes
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.time import native_hooks, native_machine, native_shapes, return_stack, thunks
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from support.models.accounting_model import Facts
 from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.studies.variants.one_callback import dead_registers, dropped_saves
-from tramplab.studies.variants.switching import choosing, observer, observing, switching
+from tramplab_book.studies.variants.one_callback import dead_registers, dropped_saves
+from tramplab_book.studies.variants.switching import choosing, observer, observing, switching
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.variants.switching import elsewhere
+from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab_book.studies.variants.switching import elsewhere
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.ftrace.records import BITS, MODIFY_CALL, Record
 from tramplab.isa import ISAS
-from tramplab.studies.variants.switching import fitting, observer, record_flags, record_life
+from tramplab_book.studies.variants.switching import fitting, observer, record_flags, record_life
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab.isa import ISAS
-from tramplab.studies.variants.saving import first_program, generated, jobs, what_for
-from tramplab.studies.variants.unwinding import fix_up, unwound
+from tramplab_book.studies.variants.saving import first_program, generated, jobs, what_for
+from tramplab_book.studies.variants.unwinding import fix_up, unwound
 
 EVERY = tuple(ISAS)
 

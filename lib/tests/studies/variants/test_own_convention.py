@@ -4,9 +4,9 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab import Kernel, Ops
-from tramplab.studies.variants.one_callback import own_convention
-from tramplab.studies.shared.guests import with_functions
-from tramplab.studies.variants.one_callback.own_convention import CALLER, FUNCTION, SOURCE
+from tramplab_book.studies.shared.guests import with_functions
+from tramplab_book.studies.variants.one_callback import own_convention
+from tramplab_book.studies.variants.one_callback.own_convention import CALLER, FUNCTION, SOURCE
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.slowpath import SlowPath
 from tramplab.ftrace.steps import Write
 from tramplab.isa import ISAS
-from tramplab.studies.shared.merged_panels import merged
-from tramplab.studies.variants.switching import record_life
-from tramplab.studies.variants.switching.record_life import TRAP, flag
+from tramplab_book.studies.shared.merged_panels import merged
+from tramplab_book.studies.variants.switching import record_life
+from tramplab_book.studies.variants.switching.record_life import TRAP, flag
 
 RISC = ("arm64", "riscv64")
 

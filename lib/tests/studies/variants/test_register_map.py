@@ -12,10 +12,10 @@ from tramplab.emulate.machine import COUNT
 from tramplab.isa import ISAS
 from tramplab.lab import hooks, sentinels
 from tramplab.lab.kernel import Kernel
-from tramplab.publish import phrases
-from tramplab.studies.variants.one_callback import register_map
-from tramplab.studies.variants.one_callback.dropped_saves import restored
 from tramplab.trampolines.plain import Ops
+from tramplab_book.publish import phrases
+from tramplab_book.studies.variants.one_callback import register_map
+from tramplab_book.studies.variants.one_callback.dropped_saves import restored
 
 #: The trampoline that a hook calls, where it is one that the guest has as a whole.
 TRAMPOLINES = {

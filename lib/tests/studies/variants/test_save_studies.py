@@ -8,9 +8,9 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native.result import Result
-from tramplab.publish.figures.show import show
-from tramplab.studies.variants.live_patching import beside_bpf, consumers, live_patching
-from tramplab.studies.variants.saving import arguments, generated, jobs, save_set_cycles
+from tramplab_book.publish.figures.show import show
+from tramplab_book.studies.variants.live_patching import beside_bpf, consumers, live_patching
+from tramplab_book.studies.variants.saving import arguments, generated, jobs, save_set_cycles
 
 
 def test_only_live_arguments_depend_on_the_function():

@@ -8,11 +8,11 @@ from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab.measure import counts_of
-from tramplab.studies.callops import balance
-from tramplab.studies.front import answers
-from tramplab.studies.kernels import kernel_hooks
-from tramplab.studies.variants import call_ops
-from tramplab.studies.variants.one_callback import single_callback
+from tramplab_book.studies.callops import balance
+from tramplab_book.studies.front import answers
+from tramplab_book.studies.kernels import kernel_hooks
+from tramplab_book.studies.variants import call_ops
+from tramplab_book.studies.variants.one_callback import single_callback
 
 DYNAMIC, STATIC = "ops", "ops-static"
 

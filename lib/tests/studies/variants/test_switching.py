@@ -6,8 +6,8 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab.isa import ISAS
-from tramplab.studies.variants.switching import backing_out, switching
-from tramplab.studies.variants.switching.attached import Hooked
+from tramplab_book.studies.variants.switching import backing_out, switching
+from tramplab_book.studies.variants.switching.attached import Hooked
 
 
 @pytest.fixture(scope="module")

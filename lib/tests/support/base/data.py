@@ -11,13 +11,13 @@ from tramplab.boot.jit import saved as jit_saved
 from tramplab.build import corpus
 from tramplab.estimate import cores, judged
 from tramplab.ftrace import addresses, facts
-from tramplab.publish import published
-from tramplab.publish.cite import edition, permalinks
-from tramplab.publish.claims import claims
-from tramplab.publish.findings import findings
 from tramplab.sparsity.context import programs
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved, structs, walks_saved
+from tramplab_book.publish import published
+from tramplab_book.publish.cite import edition, permalinks
+from tramplab_book.publish.claims import claims
+from tramplab_book.publish.findings import findings
 
 DATA = ROOT / "data"
 #: What is read as facts, by its name in data/; golden tables are not.

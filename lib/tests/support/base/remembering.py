@@ -17,7 +17,7 @@ import pytest
 from tramplab.base.paths import write_whole
 from tramplab.build import assemble, toolchain
 from tramplab.build.toolchain import run_tool
-from tramplab.studies import memo
+from tramplab_book.studies import memo
 
 #: The folder of a build, which has another name each time.
 _BUILDING = re.compile(r"/[^=]*/\.building-\w+")

@@ -26,11 +26,11 @@ nbformat.write(notebook, sys.argv[2])
 
 
 def linked(folder: Path, extra: str) -> Path:
-    """An environment with the checkout's package and what it requires with an extra, as links to what is installed here: what the
-    package forgets to require is not there. Returns its Python. It takes a second, and no network."""
+    """An environment with the checkout's packages and what they require with an extra, as links to what is installed here: what the
+    packages forget to require is not there. Returns its Python. It takes a second, and no network."""
     venv.create(folder, with_pip=False, symlinks=True)
     (target,) = folder.glob("lib/python3*/site-packages")
-    for name in _closure(extra):
+    for name in sorted(_closure(extra) - {"tramplab"}):
         found = importlib.metadata.distribution(name)
         tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
         for top in tops:
@@ -43,8 +43,10 @@ def linked(folder: Path, extra: str) -> Path:
 
 def _closure(extra: str) -> set[str]:
     """Names of all distributions that are required, also by those that are."""
-    project = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text("utf-8"))["project"]
-    todo = [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"][extra])]
+    files = (ROOT / "lib" / at / "pyproject.toml" for at in ("", "tramplab_book"))
+    lab, book = (tomllib.loads(file.read_text("utf-8"))["project"] for file in files)
+    asked = (*lab["dependencies"], *book["dependencies"], *book["optional-dependencies"][extra])
+    todo = [Requirement(line) for line in asked]
     found: dict[str, set[str]] = {}  # name -> its extras that were followed
     while todo:
         requirement = todo.pop()

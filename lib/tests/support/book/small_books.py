@@ -26,8 +26,9 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     for name in ("_ext", "_static"):
         shutil.copytree(ROOT / "book" / name, folder / "book" / name)  # with its bytecode, which need not be made again
     shutil.copy(ROOT / "book" / "references.bib", folder / "book" / "references.bib")
-    (folder / "lib").mkdir()
-    shutil.copy(ROOT / "lib" / "pyproject.toml", folder / "lib" / "pyproject.toml")
+    (folder / "lib" / "tramplab_book").mkdir(parents=True)
+    for name in ("lib/pyproject.toml", "lib/tramplab_book/pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
     (folder / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "book/index"}), "utf-8")
     (folder / "book" / "index.md").write_text(page("Small", body), "utf-8")
     # A user whose own kernel of the same name and IPython start-up file must not matter.

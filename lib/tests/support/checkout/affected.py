@@ -21,8 +21,8 @@ AFFECTED = {
     "lib/tramplab/emulate/": ("emulate/test_counting.py", "emulate/test_machine.py", "lab/test_runs.py"),
     "lib/tramplab/vmlinux/": ("vmlinux/test_saved.py", "vmlinux/test_numbers.py", "vmlinux/run/test_early.py"),
     "lib/tramplab/boot/": ("boot/test_qemu.py", "boot/test_counted.py", "boot/test_saved_boots.py", "boot/test_jit.py"),
-    "lib/tramplab/publish/": ("publish/figures", "publish/test_claims.py", *GOLDEN),
-    "lib/tramplab/studies/": GOLDEN,
+    "lib/tramplab_book/publish/": ("publish/figures", "publish/test_claims.py", *GOLDEN),
+    "lib/tramplab_book/studies/": GOLDEN,
     "data/": ("base/test_contradicting_data.py", "ftrace/test_releases.py", "publish/test_claims.py", *GOLDEN),
     "book/": ("book/test_prose.py", "publish/test_permalinks.py"),
 }

@@ -4,7 +4,7 @@ import ast
 import io
 import tokenize
 
-from tramplab.publish.cite import pages
+from tramplab_book.publish.cite import pages
 
 
 def words_of(text: str, first: int = 1) -> list[tuple[int, str]]:

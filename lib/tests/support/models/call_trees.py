@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tramplab.build.toolchain import GUEST
 from tramplab.returns import counted
 from tramplab.returns.counted import Counted
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK
+from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK
 
 CALLED, LANDED, ROOT = "call_tree", "tree_landing", "tree_root"
 #: Words per shadow-stack frame, type word included; and for an fprobe, its header plus the owner word.

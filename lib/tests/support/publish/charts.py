@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from altair.vegalite.v6.schema import load_schema
 
-from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import (
+from tramplab_book.publish.figures import chart
+from tramplab_book.publish.figures.chart import (
     dumbbell,
     flame,
     heat_map,

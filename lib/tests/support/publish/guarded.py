@@ -1,7 +1,7 @@
 """A finding held against rows that a test has changed."""
 
-from tramplab.publish.findings import findings
-from tramplab.studies import stated
+from tramplab_book.publish.findings import findings
+from tramplab_book.studies import stated
 
 
 def problem(name, rows) -> str:

@@ -1,6 +1,6 @@
 """Claims for tests: those of the book by their ids, and a small file of two."""
 
-from tramplab.publish.claims import claims, ledger, verdict
+from tramplab_book.publish.claims import claims, ledger, verdict
 
 IDS = [*claims.read()]
 JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]

@@ -6,10 +6,10 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tramplab.publish.cite import cite
-from tramplab.publish.findings import guard
-from tramplab.publish.findings.guard import Comparison
-from tramplab.publish.phrases import isa_name
+from tramplab_book.publish.cite import cite
+from tramplab_book.publish.findings import guard
+from tramplab_book.publish.findings.guard import Comparison
+from tramplab_book.publish.phrases import isa_name
 
 _NAMED = re.compile(r"\{([^{}:]+)\}")
 _ISA = re.compile(r"x86-64|arm64|riscv64")

@@ -5,7 +5,7 @@ import pytest
 from support.abi import abi_places, bpf_abi
 from tramplab import Bpf, Kernel, Ops, TramplabError
 from tramplab.isa import ISAS
-from tramplab.studies.variants.live_patching.patched_calls import CALLS, passed, result
+from tramplab.lab.patched_calls import CALLS, passed, result
 
 #: A kernel of every way to find a direct call's target and to leave through it.
 PLACES = [

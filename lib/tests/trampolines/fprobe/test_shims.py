@@ -11,7 +11,7 @@ from tramplab.returns import migration
 from tramplab.returns.migration import BEFORE, SHIMS
 from tramplab.sparsity.structures import fields
 from tramplab.sparsity.structures.registers import register_of
-from tramplab.studies.returns.migration.migrated import kernel, tells
+from tramplab_book.studies.returns.migration.migrated import kernel, tells
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

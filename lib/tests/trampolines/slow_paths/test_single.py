@@ -12,11 +12,11 @@ from support.mutants.single_mutants import LOOKUP_MUTANTS
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.ftrace.ops import FL_DYNAMIC
 from tramplab.ftrace.steps import BYTE, Free, Sync, Wait, Write
-from tramplab.studies.direct.single import during_plan
-from tramplab.studies.direct.single.during_plan import CHANGES
-from tramplab.studies.direct.single.setups import setups
-from tramplab.studies.direct.single.single_order import FAR, NEAR, found
 from tramplab.trampolines.single import WAYS
+from tramplab_book.studies.direct.single import during_plan
+from tramplab_book.studies.direct.single.during_plan import CHANGES
+from tramplab_book.studies.direct.single.setups import setups
+from tramplab_book.studies.direct.single.single_order import FAR, NEAR, found
 
 WHERE = [(isa, way.name) for way in WAYS.values() for isa in way.isas]
 every_way = pytest.mark.parametrize(("isa", "way"), WHERE, ids=map("-".join, WHERE))

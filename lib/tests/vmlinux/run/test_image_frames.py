@@ -11,13 +11,13 @@ from tramplab.isa import ISAS
 from tramplab.sparsity.structures.classify import GARBAGE, TRUE, Slot
 from tramplab.sparsity.structures.fields import PT_REGS, Place, places
 from tramplab.sparsity.structures.providers import PROVIDERS
-from tramplab.studies.sparsity import real_frames
-from tramplab.studies.sparsity.register_frames import ABSENT
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import plain
 from tramplab.vmlinux.run import frames
 from tramplab.vmlinux.run.machine import RealMachine
 from tramplab.vmlinux.saved import frames_saved, store
+from tramplab_book.studies.sparsity import real_frames
+from tramplab_book.studies.sparsity.register_frames import ABSENT
 
 #: Providers that images which could not be fetched since have not been run with; those that are there have all.
 SINCE = {"__kretprobe_trampoline"}

@@ -15,10 +15,10 @@ from tramplab.races.model.fetches import MODELS
 from tramplab.races.model.moments import UNORDERED
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 from tramplab.races.subject import Subject
-from tramplab.studies.callops import patching, real_patching
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.run import races, stubs
 from tramplab.vmlinux.saved import races_saved, store
+from tramplab_book.studies.callops import patching, real_patching
 
 FETCHED = [p for p in races_saved.wanted() if there(p)]
 KEPT = {k["name"]: k for k in races_saved.read()["kernels"]}

@@ -3,7 +3,6 @@
 import pytest
 
 from tramplab.base.errors import TramplabError
-from tramplab.studies.kernels import kernel_walks
 from tramplab.unwind.stacks import MISSING, RIGHT, WRONG
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.debian.fetch import there
@@ -13,6 +12,7 @@ from tramplab.vmlinux.run import walks
 from tramplab.vmlinux.run.machine import RealMachine
 from tramplab.vmlinux.saved import store, walks_saved
 from tramplab.vmlinux.saved.walks_saved import ENTRY
+from tramplab_book.studies.kernels import kernel_walks
 
 KEPT = {k["name"]: k for k in walks_saved.read()["kernels"]}
 

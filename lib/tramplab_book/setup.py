@@ -1,0 +1,5 @@
+"""See lib/setup.py."""
+
+import runpy
+
+runpy.run_path("../setup.py")
