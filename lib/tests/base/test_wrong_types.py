@@ -36,8 +36,8 @@ from tramplab.races.search.automaton import Automaton
 from tramplab.races.search.rows import rows
 from tramplab.returns import nest
 from tramplab.returns.bounds import Bounds
-from tramplab.returns.mechanisms import builds
 from tramplab.returns.features.stage import Row, Stage
+from tramplab.returns.mechanisms import builds
 from tramplab.returns.tasks import Tasks
 from tramplab.sparsity.consumers.consumers import CONSUMERS, read
 from tramplab.sparsity.consumers.matrix import Place, matrix

@@ -257,5 +257,5 @@ def test_the_package_imports_what_is_asked_for():
 
 
 def test_a_command_waits_for_nothing_that_only_rows_and_charts_need():
-    program = "import sys, tramplab.cli\nassert not {'pandas', 'altair'} & set(sys.modules)"
+    program = "import sys, tramplab.cli, tramplab_book.commands\nassert not {'pandas', 'altair'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

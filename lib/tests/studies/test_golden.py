@@ -10,13 +10,13 @@ import pytest
 from support import ROOT
 from support.publish.guarded import problem
 from tramplab.build.toolchain import GUEST
-from tramplab.cli import expected_file, study_text
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
 from tramplab.trampolines.plain import Ops
 from tramplab_book import studies
+from tramplab_book.commands import expected_file, study_text
 from tramplab_book.studies.variants.one_callback import single_callback
 from tramplab_book.studies.variants.switching import callbacks, elsewhere
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..base.errors import unknown
 from ..base.parser import Parser
-from ..base.paths import rewrite
+from ..base.paths import checkout, rewrite
 from ..base.starting import start
 from ..vmlinux.debian.fetch import there
 from ..vmlinux.debian.list import plain
@@ -28,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(args: argparse.Namespace) -> Callable[[], int]:
+    checkout()
     packages = {p.name: p for p in plain()}
     for name in args.names:
         if name not in packages:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..base import cache
 from ..base.errors import TramplabError
-from ..base.paths import data_file, sources, write_whole
+from ..base.paths import checkout, data_file, sources, write_whole
 from ..ftrace.releases import LATEST
 from . import host
 from .result import Result, load, parsed
@@ -52,7 +52,8 @@ def _kind(result: Result) -> str:
 
 
 def own_file(kind: str, release: str) -> Path:
-    """Where this machine's times of the hooks of a release, or of the shapes, are saved unless a file is named."""
+    """Where this machine's times of the hooks of a release, or of the shapes, are saved unless a file is named: in the checkout."""
+    checkout()
     what = kind if release == LATEST else release
     return _saved() / f"{host.name(host.machine())}-{what}.json"
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 
 from ..base.errors import TramplabError, unknown
+from ..base.paths import checkout
 from ..base.starting import start
 
 #: Subcommand -> the module that runs it.
@@ -34,6 +35,8 @@ def _named(arguments: list[str]) -> Callable[[], int]:
         raise unknown("program", name, _PROGRAMS)
     if others and name not in _ASKING:
         raise TramplabError(f"{name} takes nothing more.")
+    if name != "sizes":
+        checkout()
     program = importlib.import_module(f".{_PROGRAMS[name]}", __package__)
     return lambda: program.main(*([others] if name in _ASKING else []))
 

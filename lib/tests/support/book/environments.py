@@ -7,12 +7,17 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
 from support import ROOT
 
+#: The package of the book.
+BOOK = "tramplab_book"
 #: Executes the notebook of its first argument in the folder where it runs, and writes it with outputs as its second.
 EXECUTE = """
 import sys
@@ -28,24 +33,43 @@ nbformat.write(notebook, sys.argv[2])
 def linked(folder: Path, extra: str) -> Path:
     """An environment with the checkout's packages and what they require with an extra, as links to what is installed here: what the
     packages forget to require is not there. Returns its Python. It takes a second, and no network."""
+    target = _environment(folder, [*_project("")["dependencies"], *_project(BOOK)["dependencies"], *_project(BOOK, extra)])
+    (target / "checkout.pth").write_text(f"{ROOT / 'lib'}\n", "utf-8")
+    return folder / "bin" / "python"
+
+
+def unpacked(folder: Path, wheels: Sequence[Path]) -> Path:
+    """The same with the packages of these wheels, as pip would install them, and what they require without extras."""
+    asked = [line for wheel in wheels for line in _project(BOOK if wheel.name.startswith(BOOK) else "")["dependencies"]]
+    target = _environment(folder, asked)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(target)
+    return folder / "bin" / "python"
+
+
+def _project(at: str, extra: str = "") -> Any:
+    """What the pyproject.toml of one of the packages says; of an extra what it asks for."""
+    project = tomllib.loads((ROOT / "lib" / at / "pyproject.toml").read_text("utf-8"))["project"]
+    return project["optional-dependencies"][extra] if extra else project
+
+
+def _environment(folder: Path, asked: Iterable[str]) -> Path:
+    """One with links to what is asked for; returns the folder of its packages."""
     venv.create(folder, with_pip=False, symlinks=True)
     (target,) = folder.glob("lib/python3*/site-packages")
-    for name in sorted(_closure(extra) - {"tramplab"}):
+    for name in sorted(_closure(asked) - {"tramplab"}):
         found = importlib.metadata.distribution(name)
         tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
         for top in tops:
             link = target / top
             if not link.is_symlink():  # a namespace that several share
                 link.symlink_to(found.locate_file(top))
-    (target / "checkout.pth").write_text(f"{ROOT / 'lib'}\n", "utf-8")
-    return folder / "bin" / "python"
+    return target
 
 
-def _closure(extra: str) -> set[str]:
+def _closure(asked: Iterable[str]) -> set[str]:
     """Names of all distributions that are required, also by those that are."""
-    files = (ROOT / "lib" / at / "pyproject.toml" for at in ("", "tramplab_book"))
-    lab, book = (tomllib.loads(file.read_text("utf-8"))["project"] for file in files)
-    asked = (*lab["dependencies"], *book["dependencies"], *book["optional-dependencies"][extra])
     todo = [Requirement(line) for line in asked]
     found: dict[str, set[str]] = {}  # name -> its extras that were followed
     while todo:
@@ -66,7 +90,7 @@ def _closure(extra: str) -> set[str]:
 def installed(clone: Path, command: str) -> Path:
     """An environment that a command makes in a clone of the checkout; returns its Python. It takes a minute and a package index."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    environment = _outside() | {"PIP_NO_COMPILE": "1"}
+    environment = outside() | {"PIP_NO_COMPILE": "1"}
     done = subprocess.run(command, shell=True, cwd=clone, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return clone / ".venv" / "bin" / "python"
@@ -77,13 +101,13 @@ def execute(python: Path, notebook: Path, folder: Path, **settings: str) -> Path
     folder.mkdir()
     done = folder.with_suffix(".ipynb")
     home = {"HOME": str(folder), "IPYTHONDIR": str(folder.with_suffix(".ipython")), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    command, environment = [python, "-c", EXECUTE, notebook, done], _outside() | home | settings
+    command, environment = [python, "-c", EXECUTE, notebook, done], outside() | home | settings
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     assert run.returncode == 0, run.stderr[-4000:]
     return done
 
 
-def _outside() -> dict[str, str]:
+def outside() -> dict[str, str]:
     """The environment without what would lead a Python to what is installed here."""
     ours = ("PYTHON", "JUPYTER", "VIRTUAL_ENV", "TRAMPLAB_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}

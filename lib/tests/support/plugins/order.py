@@ -11,7 +11,7 @@ import pytest
 
 #: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
 #: claims, kernels with poisoned registers, a cluster, opened kernel images, and small books.
-GROUPS = {file: file for file in ("test_choosing", "test_cluster", "test_command", "test_redirects", "test_small_books")}
+GROUPS = {file: file for file in "test_choosing test_cluster test_command test_redirects test_small_books test_wheels".split()}
 GROUPS |= dict.fromkeys(("test_claims", "test_cli_claims", "test_figures", "test_ledger"), "verdicts")
 #: The same of the tests of these files that have the same real kernel: its image is opened for them once, in a second.
 KERNELS = ("test_hooks_real", "test_image_frames", "test_image_probes", "test_image_races")
