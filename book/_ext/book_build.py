@@ -82,8 +82,8 @@ def unfinished(build: Path):
 def prepare(rows: Path, sockets: str):
     """Set the environment of the kernels, and what they inherit.
 
-    rows: a folder for what all pages of this build share: rows of each study (lib/tramplab_book/studies/memo.py), this machine's
-    times, taken before pages are executed in parallel, and the lines on damaged files of the cache, which no page may print.
+    rows: a folder for what all pages of this build share: rows of each study (lib/tramplab_book/studies/memo.py), and the times of
+    this machine, taken before pages are executed in parallel.
     sockets: a folder with a short name, as the path of a socket may have 104 characters.
     """
     rows.mkdir()
@@ -91,7 +91,6 @@ def prepare(rows: Path, sockets: str):
     os.environ["TRAMPLAB_CACHE"] = str(cache.folder())  # where it cannot be written, that is said once and not by every page
     os.environ["TRAMPLAB_DATA"] = str(paths.data_file("releases.yml").parent)  # a relative one would be relative to a page
     os.environ["JUPYTER_RUNTIME_DIR"] = sockets
-    os.environ[cache.LINES] = str(rows / "cache.txt")
     print(cached.prepare(rows), flush=True)
     os.environ[cached.CHOICE] = str(rows)
     one_thread()
@@ -115,8 +114,6 @@ def main(arguments: list[str]) -> int:
             rows = folder.resolve() / "rows"
             prepare(rows, sockets)
             status = run([*others, "--path-output", str(folder)])
-            with contextlib.suppress(FileNotFoundError):
-                print((rows / "cache.txt").read_text("utf-8"), end="", file=sys.stderr, flush=True)
             if status == 0:
                 if target.exists():
                     target.rename(folder / "previous")

@@ -1,84 +1,18 @@
-"""Folders and places in which nothing can be kept as it is: whatever is in a file's place gives way, a folder is one sentence."""
+"""Folders in which nothing can be kept: each is one sentence."""
 
 import errno
 import os
 import pwd
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.base.damage import PLACES
 from support.complaints import complaint
-from support.plugins.caches import lines, write
+from support.plugins.caches import write
 from tramplab import TramplabError
 from tramplab import isa as isas
 from tramplab.base import cache
 from tramplab.build.assemble import by_clang
-
-# --- What is no file
-
-
-def test_whatever_is_in_a_files_place_gives_way(empty, capsys):
-    """With one line, which is said of what is read; a link to the whole file, as to another disk, is as good as the file."""
-    ways = {
-        "publish": lambda: cache.publish(write(b"content"), "a.bin"),
-        "made": lambda: cache.made(write(b"content"), "a.bin"),
-        "keep": lambda: cache.read("a.bin") or cache.keep("a.bin", "content"),
-    }
-    path = cache.place("a.bin")
-    for way in ways.values():
-        for kind, put in PLACES.items():
-            put(path)
-            way()
-            assert capsys.readouterr().err.splitlines() == lines(path.name), kind
-            assert cache.read("a.bin") == b"content" and [p.name for p in empty.iterdir()] == [path.name], kind
-            path.unlink()
-    whole = cache.publish(write(b"content"), "a.bin").rename(empty / "elsewhere")
-    path.symlink_to(whole)
-    assert cache.publish(write(b"not made"), "a.bin").is_symlink() and cache.read("a.bin") == b"content"
-    assert capsys.readouterr().err == ""
-
-
-def test_what_cannot_be_read_is_made_again(empty, monkeypatch, capsys):
-    """As by its mode, or on a disk that fails."""
-    path = cache.publish(write(b"content"), "a.bin")
-    for number in (errno.EACCES, errno.EIO):
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_bytes", lambda path, real=Path.read_bytes, number=number: fail(number, path, real))
-            assert cache.read("a.bin") is None
-        assert capsys.readouterr().err.splitlines() == lines(path.name)
-    path.chmod(0)
-    assert cache.made(write(b"content"), "a.bin") == b"content" == cache.read("a.bin")
-    assert capsys.readouterr().err.splitlines() == ([] if os.geteuid() == 0 else lines(path.name))
-
-
-def fail(number: int, path: Path, real) -> bytes:
-    if path.suffix == ".bin":
-        raise OSError(number, os.strerror(number))
-    return real(path)
-
-
-def test_a_file_that_is_gone_by_now_is_none_and_no_damage(empty, monkeypatch, capsys):
-    path = cache.publish(write(b"content"), "a.bin")
-    monkeypatch.setattr(Path, "is_file", lambda p, real=Path.is_file: real(p) and (p.unlink(), True)[1])
-    assert cache.read("a.bin") is None and not path.exists() and capsys.readouterr().err == ""
-
-
-def test_what_is_in_the_place_of_a_folder_gives_way(empty, capsys):
-    """Units of a grid and kernels lie in folders of their own."""
-    for kind, put in {"a file": Path.touch, **{k: put for k, put in PLACES.items() if "folder" not in k}}.items():
-        put(empty / "grid-x")
-        assert cache.read("grid-x/a.json") is None, kind
-        cache.keep("grid-x/a.json", "content")
-        assert capsys.readouterr().err.splitlines() == lines("grid-x") and cache.read("grid-x/a.json") == b"content", kind
-        shutil.rmtree(empty / "grid-x")
-    (empty / "elsewhere").mkdir()
-    (empty / "grid-x").symlink_to("elsewhere")
-    cache.keep("grid-x/a.json", "content")
-    assert os.listdir(empty / "elsewhere") == ["a.sha256.json"] and capsys.readouterr().err == ""
-
 
 # --- Folders that will not do
 
@@ -115,13 +49,6 @@ def test_a_relative_folder_is_that_of_the_process_and_not_of_a_compiler(tmp_path
         monkeypatch.delenv(name)
     places = ("cache", "home/.cache/tramplab", "xdg/tramplab")
     assert sorted(os.listdir(tmp_path)) == ["cache", "home", "xdg"] and all(len(os.listdir(p)) == 1 for p in places)
-
-
-def test_a_line_goes_nowhere_where_there_is_no_standard_error(empty, monkeypatch, capsys):
-    """And not to standard output, as Python would have it."""
-    monkeypatch.setattr(sys, "stderr", None)
-    cache.say("a line")
-    assert capsys.readouterr().out == ""
 
 
 # --- Folders that are not the user's alone

@@ -17,7 +17,7 @@ from support.base.children import children, ended, with_processes
 from support.base.without_workers import without_workers
 from support.complaints import complaint
 from tramplab import cli
-from tramplab.base import cache, state
+from tramplab.base import state
 from tramplab.base.processes.progress import Progress
 from tramplab.races import command
 from tramplab.races.barriers import barriers, numbers_of
@@ -25,7 +25,7 @@ from tramplab.races.explore import explore
 from tramplab.races.model.fetches import MODELS
 from tramplab.races.scenarios import every
 from tramplab.races.scenarios.every import Scenario, explored, scenarios
-from tramplab.races.scenarios.saved import Saved
+from tramplab.races.scenarios.saved import Saved, digest
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 
 MOST = 1_000_000
@@ -282,7 +282,7 @@ def sealed(text: str, number: int, change) -> str:
     assert said.pop("sha256")
     change(said)
     name = "tramplab explore --all" if number == 1 else lines[0]
-    lines[number - 1] = json.dumps({**said, "sha256": cache.digest(name, json.dumps(said).encode())}) + "\n"
+    lines[number - 1] = json.dumps({**said, "sha256": digest(name, json.dumps(said))}) + "\n"
     return "".join(lines)
 
 

@@ -3,7 +3,7 @@
 In a process they are kept in memory, pickled: what is unpickled shares nothing with what others were given, in a fifth of a
 millisecond for a common frame. `each` does so for a function of arguments. While a book is built they are also kept in a folder
 of that build (FOLDER), so that all its pages, which run in processes of their own, show the same rows, and none makes them again:
-a page that wants what another one is making waits for it. They end with a checksum, as files of the cache do.
+a page that wants what another one is making waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TypeVar
 
-from tramplab.base import cache
 from tramplab.base.errors import TramplabError
 from tramplab.base.paths import write_whole
 
@@ -84,10 +83,8 @@ def _kept(make: Callable[[], object], name: str) -> bytes:
         raise TramplabError(f"cannot keep rows in {folder} ({e.strerror}): set {FOLDER} to a folder that can be written.") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (rows := cache.unsealed(path, name)) is None:
-            rows = pickle.dumps(make())
-            cache.remove(path)  # it may be no file
-            write_whole(path, cache.sealed(name, rows))
-        return rows
+        if not path.is_file():
+            write_whole(path, pickle.dumps(make()))
+        return path.read_bytes()
     finally:  # the lock is also given back by a process that dies
         os.close(lock)

@@ -1,12 +1,9 @@
 """The studies of chapter "From counts to time" that need no clock: made-up times in, known ranks and errors out."""
 
-import random
 
 import pytest
 
-from support.base.damage import DAMAGES
 from support.native.machines import CPUS, result, shaped
-from support.plugins.seeds import seeds
 from tramplab import isa as isas
 from tramplab.base import cache
 from tramplab.base.errors import TramplabError
@@ -310,19 +307,6 @@ def test_kept_times_are_renewed_on_demand(fresh):
     """As where a build met the machine at work."""
     assert cached.own(cached.HOOKS).row("direct")["ns_over"] == 1
     assert cached.renew().row("direct")["ns_over"] == 2 == cached.own(cached.HOOKS).row("direct")["ns_over"] == len(fresh)
-
-
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_kept_times_that_are_damaged_are_taken_again(fresh, kind, capsys):
-    """With a line that says so; who asks next has the new ones."""
-    cached.own(cached.HOOKS)
-    (seed,), (hooks_, shapes_) = seeds(f"times {kind}", 1), map(cache.place, cached._names())
-    hooks_.write_bytes(DAMAGES[kind](hooks_.read_bytes(), shapes_.read_bytes(), random.Random(seed)))
-    capsys.readouterr()
-    for said in ([f"tramplab: {hooks_.name} in the cache was damaged and is made again", TIMING], []):
-        cached._own.cache_clear()
-        assert cached.own(cached.HOOKS).row("direct")["ns_over"] == 2 == len(fresh)
-        assert capsys.readouterr().err.splitlines() == said
 
 
 def test_a_cache_that_cannot_be_written_keeps_nothing_and_stops_nothing(fresh, monkeypatch, tmp_path):

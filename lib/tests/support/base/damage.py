@@ -24,23 +24,6 @@ PLACES: dict[str, Callable[[Path], object]] = {
     "a link to an endless device": lambda path: path.symlink_to("/dev/zero"),
     "a pipe that nobody writes to": lambda path: os.mkfifo(path),
 }
-UNREADABLE = "unreadable"
-
-
-def damage(path: Path, other: bytes, rng: random.Random) -> str:
-    """Do one of all this to a file, or make it unreadable; returns what it is called. Who has the old file open keeps it."""
-    data, kind = path.read_bytes(), rng.choice([*DAMAGES, *PLACES, UNREADABLE])
-    if kind == UNREADABLE:
-        path.chmod(0)
-        if not os.access(path, os.R_OK):
-            return kind
-        kind = "emptied"  # root reads everything
-    path.unlink()
-    if kind in PLACES:
-        PLACES[kind](path)
-    else:
-        path.write_bytes(DAMAGES[kind](data, other, rng))
-    return kind
 
 
 def _flipped(data: bytes, bit: int) -> bytes:

@@ -40,7 +40,6 @@ BAD = (
 #: Environment variable -> what it says that will not do.
 VARIABLES = {
     "TRAMPLAB_CACHE": ("empty", "empty/x", "/proc/self/nowhere", "x" * 300),
-    "TRAMPLAB_CACHE_LINES": ("folder", "/proc/self/nowhere", "x" * 300),
     "TRAMPLAB_TIMES": ("empty", "folder", "x" * 300),
     "TRAMPLAB_URL": ("", "\n", "x" * 300),
     "COLUMNS": ("-1", "0", "x"),

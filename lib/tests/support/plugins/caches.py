@@ -1,4 +1,4 @@
-"""Caches as tests make them: an empty one, what makes a file, and what is said of a damaged one. A plugin of pytest."""
+"""Caches as tests make them: an empty one, and what makes a file. A plugin of pytest."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,3 @@ def write(content: bytes) -> Callable[[Path], Path]:
         return folder / "made"
 
     return make
-
-
-def lines(*names: str) -> list[str]:
-    """What is to be said of damaged files, in the order of their names."""
-    return [f"tramplab: {name} in the cache was damaged and is made again" for name in sorted(names)]

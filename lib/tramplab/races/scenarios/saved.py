@@ -7,6 +7,7 @@ without which nothing in it is believed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ...base import cache, documents
+from ...base import documents
 from ...base import state as states
 from ...base.entries import Entry, Natural, Positive, Text, checked
 from ...base.errors import TramplabError, Unwritten
@@ -182,9 +183,14 @@ class Saved:
         return TramplabError(f"{self._path} {why}: give --save another name, or remove the file.")
 
 
+def digest(name: str, what: str) -> str:
+    """The checksum of a line; name: the head of its file, so that the line of another file has another one."""
+    return hashlib.sha256(f"{name}\0{what}".encode()).hexdigest()
+
+
 def _sealed(name: str, what: dict[str, Any]) -> bytes:
     """A line, with its checksum as its last key."""
-    return json.dumps({**what, _SEAL: cache.digest(name, json.dumps(what).encode())}).encode() + b"\n"
+    return json.dumps({**what, _SEAL: digest(name, json.dumps(what))}).encode() + b"\n"
 
 
 def _said(line: bytes) -> dict[str, Any] | None:
