@@ -2,8 +2,6 @@
 
 A package is an `ar` archive, the last member of which is a compressed tar archive. It is read while it arrives and only as far
 as the image, which lies before most of the modules.
-
-A file in the cache has the cache's checksum behind the image (see cache.py): content() is the image and nothing else.
 """
 
 from __future__ import annotations
