@@ -2,17 +2,14 @@
 
 import pytest
 
-from support.base.data import CITATION, copied, read
-from support.complaints import complaint
+from support.base.data import copied, read
+from support.base.edited import check_refused
 from tramplab.ftrace.releases import LATEST, known
 
 FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"
 HOOKS = "native/epyc-zen4-vm-asm.json"
 CORE = "cores/zen3.yml"
 KERNEL = "kernels/debian-6.12-arm64.json"
-BOOTED = "findings/booted.yml"
-#: Who diagnosed riscv64's hidden callers, and where.
-WANG = "who: Wang Han\n        message: 20260528082310.1994388-7-wanghan@linux.alibaba.com\n        "
 KNOWN = f"{known()[0]} to {known()[-1]}"
 
 
@@ -78,13 +75,6 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (HOOKS, '"ns_min": 3.7895', '"ns_min": 3.7795', "direct has another ns_min than its windows. The result is damaged;"),
         (HOOKS, '"ns_over": 2.4356', '"ns_over": 2.4456', "direct has another ns_over than ns_min less that of none. The result"),
         (HOOKS, '"cycles_over": 9.003', '"cycles_over": 9.503', "direct has cycles_over of another clock. The result is damaged;"),
-        (BOOTED, "is-most:\n    figure: fig-booted", "is-most:\n    figure: fig-found", "say in `prior` who said it before"),
-        (BOOTED, "who: Wang Han\n", "since: v6.12\n", "prior, number 1: unknown key 'since'"),
-        (BOOTED, "who: Wang Han\n        ", "", "graph-hides-callers: what was said before has `who` and a `message`"),
-        (BOOTED, WANG, "", "graph-hides-callers: what is known has in `prior` who knows it."),
-        (BOOTED, "    section: findings-graph\n", "", "a fault has `section`, `extent` and `prior`, and nothing else has"),
-        (BOOTED, "      until: \"not fixed in v7.3\"\n", "", "segment-is-old-stack, extent has no until."),
-        (BOOTED, "withdrawn: >-\n      There is no text for", "not_booted: >-\n      ", "it has a letter, or `withdrawn` says why"),
         (CORE, "clock_ghz: 3.4", "clock_ghz: 0", "clock_ghz: a clock is more than 0 GHz and at most 10, not 0."),
         (CORE, "isa: x86_64", "isa: x86-64", "isa: unknown value 'x86-64'; did you mean x86_64? Known: x86_64, arm64, riscv64."),
         (CORE, "mca: znver3", "mca: 3", "mca: expected `str | null`, got `int`; put it in quotes."),
@@ -98,17 +88,7 @@ KNOWN = f"{known()[0]} to {known()[-1]}"
         (CORE, "  alu: [a3, ", "  alu: [{}, ", "uses, alu, number 1: expected `str`, got `object`."),
         (CORE, "  alu: [", "  aul: [", "uses, aul: unknown value 'aul'; did you mean alu? Known: alu, multiply, divide, branch,"),
         (CORE, "cpus: ", 'cpus: "(" # ', "cpus is no pattern: missing ), unterminated subpattern at position 0."),
-        (CITATION, 'version: "0.1"', "version: 0.1", "version: a version is written like 0.1, not 0.1; put it in quotes."),
-        (CITATION, "license: MIT", "licence: MIT", "the file: unknown key 'licence'; did you mean license or license-url?"),
-        (CITATION, "2026-11-21", "21 Nov", "date-released: a day is written like 2026-11-21, not '21 Nov'."),
-        (CITATION, "- name: ", "- alias: ", "authors, number 1: an author has a name, or given-names and family-names."),
-        (CITATION, "date-released: 2026-11-21", "date-released: 2026-11-31", "date-released: there is no day 2026-11-31."),
     ],
 )
 def test_a_contradiction_is_refused(tmp_path, monkeypatch, name, old, new, said):
-    path = copied(tmp_path, monkeypatch) / name
-    whole = path.read_text("utf-8")
-    assert old in whole
-    path.write_text(whole.replace(old, new, 1), "utf-8")
-    message = complaint(lambda: read(name))
-    assert f"{name.removeprefix('../')}" in message and said in message
+    check_refused(copied(tmp_path, monkeypatch), name, old, new, said, read)

@@ -1,48 +1,22 @@
-"""Which commit a checkout is at, and why nobody knows where git does not say it; what citations and `make site` make of that."""
+"""Which commit a checkout is at, and why nobody knows where git does not say it."""
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tramplab import cli
-from tramplab.base.paths import checkout
+from support.base.repositories import UNKNOWN, committed, git
 from tramplab.base.revision import Revision, revision
-from tramplab_book.publish import site
-from tramplab_book.publish.cite import edition
 
 
-def git(folder: Path, *arguments: str) -> str:
-    options = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
-    done = subprocess.run(["git", "-C", str(folder), *options, *arguments], check=True, capture_output=True, encoding="utf-8")
-    return done.stdout.strip()
-
-
-def a_book(folder: Path) -> Path:
-    """What makes a folder a checkout of the book for those who cite it."""
-    (folder / "data").mkdir(parents=True)
-    for name in ("CITATION.cff", "data/releases.yml", "data/permalinks.txt", "data/claims.yml"):
-        shutil.copy(checkout() / name, folder / name)
-    for name in ("book", "data/findings"):
-        (folder / name).symlink_to(checkout() / name)
-    return folder
-
-
-def committed(folder: Path) -> Path:
-    git(folder, "init", "--quiet")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "-m", "one")
-    return folder
-
-
-# -- where git answers
+def a_folder(path: Path) -> Path:
+    path.mkdir()
+    (path / "file").touch()
+    return path
 
 
 def test_git_is_asked_for_this_folder_whatever_its_variables_name(tmp_path, monkeypatch):
     """Those that git sets for a hook name another repository, or another state; and no setting changes the answer."""
-    here, other = (committed(a_book(tmp_path / name)) for name in ("here ", "other"))
+    here, other = (committed(a_folder(tmp_path / name)) for name in ("here ", "other"))
     git(other, "commit", "--quiet", "--allow-empty", "-m", "two")
     commit = git(here, "rev-parse", "HEAD")[:12]
     git(here, "config", "log.showSignature", "true")
@@ -59,167 +33,9 @@ def test_git_is_asked_for_this_folder_whatever_its_variables_name(tmp_path, monk
             assert revision(here) == Revision(commit, False, frozenset()), name
 
 
-# -- where it does not
-
-
-def a_tarball(folder, monkeypatch):
-    return "{} is no git repository of its own; work in a clone"
-
-
-def in_another_repository(folder, monkeypatch):
-    git(folder.parent, "init", "--quiet")
-    return "{} is no git repository of its own; work in a clone"
-
-
-def with_an_empty_git(folder, monkeypatch):
-    in_another_repository(folder, monkeypatch)
-    (folder / ".git").mkdir()
-    return "{} is no git repository of its own; work in a clone"
-
-
-def without_commits(folder, monkeypatch):
-    git(folder, "init", "--quiet")
-    return "git says of {}: your current branch 'main' does not have any commits yet"
-
-
-def with_a_broken_head(folder, monkeypatch):
-    (committed(folder) / ".git" / "HEAD").write_text("garbage", "utf-8")
-    return "git says of {}: not a git repository (or any of the parent directories): .git"
-
-
-def with_a_broken_index(folder, monkeypatch):
-    (committed(folder) / ".git" / "index").write_bytes(bytes(100))
-    return "git says of {}: index file corrupt"
-
-
-def without_git(folder, monkeypatch):
-    committed(folder)
-    monkeypatch.setenv("PATH", str(folder))
-    return "no git is on the PATH; install it"
-
-
-def with_a_git_that_does_not_run(folder, monkeypatch):
-    committed(folder)
-    (folder / "git").write_text("", "utf-8")
-    (folder / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-    return "git cannot be run (Exec format error); reinstall it"
-
-
-def somebody_elses(folder, monkeypatch):
-    committed(folder)
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own, for this
-    return "{} belongs to another user; `git config --global --add safe.directory {}` has git read it"
-
-
-@pytest.fixture
-def anew():
-    edition.current.cache_clear()
-    yield
-    edition.current.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        a_tarball,
-        in_another_repository,
-        with_an_empty_git,
-        without_commits,
-        with_a_broken_head,
-        with_a_broken_index,
-        without_git,
-        with_a_git_that_does_not_run,
-        somebody_elses,
-    ],
-)
-def test_an_unknown_commit_is_said_and_nothing_is_linked_or_published(state, tmp_path, monkeypatch, anew, capsys):
-    folder = a_book(tmp_path / "checkout")
+@pytest.mark.parametrize("state", UNKNOWN)
+def test_why_a_commit_is_unknown_is_said(state, tmp_path, monkeypatch):
+    folder = a_folder(tmp_path / "checkout")
     monkeypatch.setenv("HOME", str(tmp_path))  # without a reader's own settings
     why = state(folder, monkeypatch).replace("{}", str(folder))
     assert revision(folder).commit == "" and revision(folder).why == why
-    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
-    monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
-    for arguments in (["glossary"], ["glossary", "--bibtex"]):
-        assert cli.main(["cite", *arguments]) == 0
-        said = capsys.readouterr()
-        assert "commit unknown" in " ".join(said.out.split()) and "://" not in said.out
-        assert said.err == f"tramplab: the commit is unknown, so there is no link: {why}.\n"
-    assert site.main([str(tmp_path / "html"), str(tmp_path / "site")]) == 2
-    refused = "a frozen edition must name a commit, and this one is unknown"
-    assert capsys.readouterr().err == f"tramplab: {refused}: {why}; then `make book`.\n"
-    assert not (tmp_path / "site").exists()
-
-
-def test_what_differs_from_its_commit_has_no_link_either(tmp_path, monkeypatch, anew, capsys):
-    """It is never published: `make site` refuses it."""
-    folder = committed(a_book(tmp_path / "checkout"))
-    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
-    monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
-    assert cli.main(["cite", "glossary"]) == 0
-    said = capsys.readouterr()
-    assert re.search(r"^Link: https://example\.org/e/[0-9a-f]{7}/p/glossary\.html$", said.out, re.M) and said.err == ""
-    with open(folder / "CITATION.cff", "a", encoding="utf-8") as f:
-        f.write("# changed\n")
-    edition.current.cache_clear()
-    for arguments in (["glossary"], ["glossary", "--bibtex"]):
-        assert cli.main(["cite", *arguments]) == 0
-        assert "-dirty" in (out := capsys.readouterr().out) and "://" not in out
-    assert site.main([str(tmp_path / "html"), str(tmp_path / "site")]) == 2
-    assert "commit your changes" in capsys.readouterr().err
-
-
-def test_a_bad_address_or_citation_file_is_one_sentence(tmp_path, monkeypatch, anew, capsys):
-    folder = a_book(tmp_path / "checkout")
-    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
-    monkeypatch.delenv("TRAMPLAB_URL", raising=False)
-    good = (folder / "CITATION.cff").read_bytes()
-    for bad, said in (
-        (b"\xff", "UTF-8"),
-        (b"url: [\n", "YAML"),
-        (b"x", "the file"),
-        (good.replace(b"\nurl:", b"\nurl: 5 #"), "url"),
-        (good.replace(b"- name:", b"- x #"), "authors"),
-    ):
-        (folder / "CITATION.cff").write_bytes(bad)
-        edition.current.cache_clear()
-        assert cli.main(["cite", "glossary"]) == 2
-        err = capsys.readouterr().err
-        assert err.startswith("tramplab: CITATION.cff") and said in err and err.count("\n") == 1
-    (folder / "CITATION.cff").write_bytes(good)
-    (folder / "CITATION.cff").write_bytes(good.replace(b"\nurl:", b"\nurl: 'https://x/\"><b>' #"))
-    edition.current.cache_clear()
-    assert cli.main(["cite", "glossary"]) == 2
-    assert "is no address that a page can link to" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "base",
-    [
-        *("https://example.org", "http://localhost:8000/book", "https://[::1]:8000/x", "https://x.org/~me/@a/b+c%20d"),
-        *("file:///srv/book", "https://example.org/x/"),
-    ],
-)
-def test_an_address_that_links_may_begin_with(base, monkeypatch, anew):
-    monkeypatch.setenv("TRAMPLAB_URL", base)
-    assert edition.current().base_url == base.rstrip("/")
-
-
-@pytest.mark.parametrize(
-    "base",
-    [
-        *("http://[x", "http://[::::]/", "http://x:99999", "https://", "https:///x", "file://", "file://host/x", "file:x"),
-        *("/srv/x", "x", "javascript:alert(1)", "JavaScript:alert(1)//https://x", "data:text/html,x", "ftp://x.org"),
-        *("//x.org", "mailto:a@x.org", 'https://x.org/"onclick="x', "https://x.org/'", "https://x.org/<b>", "https://x.org/`"),
-        *("https://x.org/a b", "https://x.org/{a}", "https://x.org/\nb", "https://x.org\\@y.org", "https://me:secret@x.org"),
-        *("https://x.org/?a=b", "https://x.org/#a", "https://x.ö", " https://x.org", "https://x.org\n", "\n"),
-    ],
-)
-def test_what_links_must_not_begin_with_is_one_sentence(base, monkeypatch, anew, capsys):
-    """Every Cite box is a link that begins with it."""
-    monkeypatch.setenv("TRAMPLAB_URL", base)
-    assert cli.main(["cite", "glossary"]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    assert said.err.startswith("tramplab: ") and "is no address that a page can link to: write it like https://" in said.err
-    assert said.err.endswith("see url in CITATION.cff, which TRAMPLAB_URL may replace.\n")

@@ -13,7 +13,6 @@ from tramplab.base import streams
 from tramplab.base.errors import Unwritten
 from tramplab.vmlinux.debian import __main__ as debian
 from tramplab.vmlinux.saved import recount, sizes
-from tramplab_book.publish import site
 
 LARGE = 300_000
 #: Does what the first argument says, as a command, and ends as one.
@@ -77,15 +76,14 @@ def test_what_is_written_arrives_whole_or_the_command_has_failed(tmp_path, unbuf
 
 
 def test_every_command_line_ends_so():
-    """Of the package's programs, which have a function of their own each."""
+    """Of the lab's programs, which have a function of their own each."""
     for main in (cli.main, recount.main, debian.main):
         with full() as said:
             assert main(["--help"]) == 1
         assert said() == NO_ROOM
-    for main in (sizes.main, site.main):
-        with standard_output("/dev/null") as said:
-            assert main([]) == 2
-        assert said().startswith("tramplab: name ") and said().count("\n") == 1
+    with standard_output("/dev/null") as said:
+        assert sizes.main([]) == 2
+    assert said().startswith("tramplab: name ") and said().count("\n") == 1
 
 
 def test_errors_say_which_exit_status_they_are():

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from support.base.outputs import standard_output
 from support.plugins.browser import PAGES, PHONE, Links, pages_with_chart, visit
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish import editions, site
@@ -240,6 +241,9 @@ def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys, monkey
         assert site.main([str(argument) for argument in arguments]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.startswith("tramplab: ") and said.err.count("\n") == 1
+    with standard_output("/dev/null") as said:
+        assert site.main([]) == 2
+    assert said().startswith("tramplab: name ") and said().count("\n") == 1
 
 
 def test_a_full_disk_and_ctrl_c_are_one_line_and_leave_the_site(build, tmp_path, capsys, monkeypatch):

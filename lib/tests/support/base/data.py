@@ -14,18 +14,18 @@ from tramplab.ftrace import addresses, facts
 from tramplab.sparsity.context import programs
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved, structs, walks_saved
-from tramplab_book.publish import published
-from tramplab_book.publish.cite import edition, permalinks
-from tramplab_book.publish.claims import claims
-from tramplab_book.publish.findings import findings
 
 DATA = ROOT / "data"
-#: What is read as facts, by its name in data/; golden tables are not.
-FILES = sorted(p.relative_to(DATA).as_posix() for p in DATA.rglob("*") if p.suffix in (".yml", ".json", ".csv"))
-CITATION = "../CITATION.cff"
+#: What the book alone has of them, which support/publish/data.py reads.
+BOOKS = ("claims.yml", "findings/*.yml", "published.csv")
+#: What the lab reads as facts, by its name in data/.
+FILES = sorted(
+    p.relative_to(DATA).as_posix()
+    for p in DATA.rglob("*")
+    if p.suffix in (".yml", ".json", ".csv") and not any(p.match(f"data/{pattern}") for pattern in BOOKS)
+)
 _READERS = {
     "addresses.yml": addresses.data.__wrapped__,
-    "claims.yml": claims.read.__wrapped__,
     "context-programs.yml": programs._data.__wrapped__,
     "function-sizes.yml": corpus.sizes,
     "core-cases.json": judged.cases.__wrapped__,
@@ -39,10 +39,7 @@ _READERS = {
     "bpf-trampolines.json": lambda: jit_saved.read(),
     "kernel-races.json": races_saved.read,
     "kernels/packages.yml": listed.packages.__wrapped__,
-    "permalinks.txt": permalinks.read.__wrapped__,
-    "published.csv": published.read.__wrapped__,
     "releases.yml": facts.data.__wrapped__,
-    CITATION: edition.current.__wrapped__,
 }
 
 
@@ -55,14 +52,12 @@ def copied(folder: Path, monkeypatch) -> Path:
 
 
 def read(name: str) -> object:
-    """What the package makes of a file, read anew; TramplabError where it refuses it."""
+    """What the lab makes of a file, read anew; TramplabError where it refuses it."""
     if name in _READERS:
         return _READERS[name]()
     kind, stem = Path(name).parent.name, Path(name).stem
     if kind == "cores":
         return cores._read(stem, cores.documents.read(name))
-    if kind == findings.FOLDER:
-        return findings.read_file(name)
     if kind == "booted":
         return booted.read(next(p for p in listed.packages() if p.name == stem))
     if kind == "kernels":

@@ -17,8 +17,9 @@ import pytest
 from tramplab.base.paths import write_whole
 from tramplab.build import assemble, toolchain
 from tramplab.build.toolchain import run_tool
-from tramplab_book.studies import memo
 
+#: The environment variable of the folder that conftest.py makes for a run.
+_FOLDER = "TRAMPLAB_ROWS"
 #: The folder of a build, which has another name each time.
 _BUILDING = re.compile(r"/[^=]*/\.building-\w+")
 
@@ -29,7 +30,7 @@ def _remembering(*arguments: str, cwd: Path | None = None, env: dict[str, str] |
         return run_tool(*arguments, cwd=cwd, env=env)
     out = cwd / arguments[arguments.index("-o") + 1]
     words = repr([_BUILDING.sub("", word) for word in arguments])
-    known = Path(os.environ[memo.FOLDER], "compiled", hashlib.sha256(words.encode()).hexdigest())
+    known = Path(os.environ[_FOLDER], "compiled", hashlib.sha256(words.encode()).hexdigest())
     for one in known.glob("[!.]*"):
         read, content = pickle.loads(one.read_bytes())
         if all(_sha256(cwd / path) == then for path, then in read.items()):

@@ -23,7 +23,10 @@ AFFECTED = {
     "lib/tramplab/boot/": ("boot/test_qemu.py", "boot/test_counted.py", "boot/test_saved_boots.py", "boot/test_jit.py"),
     "lib/tramplab_book/publish/": ("publish/figures", "publish/test_claims.py", *GOLDEN),
     "lib/tramplab_book/studies/": GOLDEN,
-    "data/": ("base/test_contradicting_data.py", "ftrace/test_releases.py", "publish/test_claims.py", *GOLDEN),
+    "data/": (
+        *("base/test_contradicting_data.py", "ftrace/test_releases.py", "publish/test_data.py", "publish/test_claims.py"),
+        *GOLDEN,
+    ),
     "book/": ("book/test_prose.py", "publish/test_permalinks.py"),
 }
 
