@@ -1,23 +1,16 @@
-"""Assembling: Keystone and clang agree on every snippet of the project, and clang alone is enough."""
-
-import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""Assembling: Keystone and clang agree on snippets of every kind, and clang alone is enough."""
 
 import pytest
 
 from bench.loops import LOOPS
 from support.abi.decoded import instructions
+from support.base.keystones import check_without, has_keystone, hexadecimal, outer
 from tramplab import TramplabError
 from tramplab.build import assemble
 from tramplab.isa import ISAS
-from tramplab_book.studies.method.counting import EXAMPLES
 
-TESTS = Path(__file__).resolve().parents[1]
-#: Every snippet the project assembles, and single instructions whose encoding two assemblers could choose differently.
-SNIPPETS = [(isa, text) for table in (EXAMPLES, LOOPS) for isa, text in table.items()]
+#: The loops of the bench, and single instructions whose encoding two assemblers could choose differently.
+SNIPPETS = [*LOOPS.items()]
 SNIPPETS += [
     ("x86_64", t) for t in ("nop", "push rbp\nmov rbp, rsp", "sub rsp, 168", "mov rax, qword ptr [rsp + 80]", "ret")
 ]
@@ -25,10 +18,6 @@ SNIPPETS += [
     ("arm64", t)
     for t in ("mov x9, x30", "stp x29, x30, [sp, #-16]!", "sub sp, sp, #144", "br x17", "here:\ncbnz x17, here")
 ]
-
-has_keystone = pytest.mark.skipif(
-    importlib.util.find_spec("keystone") is None, reason="Keystone has no wheel for this host"
-)
 
 
 @has_keystone
@@ -42,14 +31,8 @@ def test_keystone_equals_clang(isa, text, address):
 @has_keystone
 @pytest.mark.parametrize("isa", ["x86_64", "arm64"])
 def test_keystone_equals_clang_in_whichever_base_it_reads_numbers(isa, monkeypatch):
-    """An engine that reads numbers without a prefix in base 16, as one does after any option was set, makes the same bytes."""
-    import keystone
-
-    fresh = keystone.Ks(*(getattr(keystone, name) for name in ISAS[isa].keystone))
-    if isa == "x86_64":
-        fresh.syntax = keystone.KS_OPT_SYNTAX_INTEL
-        assert bytes(fresh.asm("sub rsp, 10")[0])[-1] == 0x10, "numbers are decimal now: nothing need be done about them"
-    monkeypatch.setattr(assemble, "_engine", lambda *_: fresh)
+    """An engine that reads those without a prefix in base 16 makes the same bytes."""
+    hexadecimal(ISAS[isa], monkeypatch)
     for text in [text for name, text in SNIPPETS if name == isa]:
         assert assemble.by_keystone(ISAS[isa], text) == assemble.by_clang(ISAS[isa], text)
 
@@ -81,22 +64,7 @@ def test_keystone_refuses_riscv64():
         assemble.by_keystone(ISAS["riscv64"], "nop")
 
 
-@pytest.mark.skipif("TRAMPLAB_KEYSTONE_HIDDEN" in os.environ, reason="this is the inner run")
+@outer
 def test_suite_without_keystone(tmp_path):
     """A host without Keystone: the import fails, and everything that assembles still passes, through clang."""
-    package = tmp_path / "keystone"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError('hidden for a test')\n", "utf-8")
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]),
-    }
-    env["TRAMPLAB_KEYSTONE_HIDDEN"] = "1"
-    chosen = "test_assemble and not keystone_equals or test_ten_instructions or test_golden_table and counting"
-    files = [str(TESTS / name) for name in ("build/test_assemble.py", "studies/test_golden.py")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
-    done = subprocess.run(command, cwd=TESTS.parent, env=env, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stdout[-2000:]
-    probe = "from tramplab.build import assemble; print(assemble.keystone)"
-    seen = subprocess.run([sys.executable, "-c", probe], env=env, capture_output=True, encoding="utf-8")
-    assert seen.stdout == "None\n"
+    check_without(tmp_path, "build/test_assemble.py", "test_assemble and not keystone_equals")

@@ -8,6 +8,10 @@ import re
 import pytest
 
 from tramplab.base.errors import TramplabError
+from tramplab.races.explore import explore
+from tramplab.races.schedule import PATCHER
+from tramplab.races.schemes.schemes import scheme
+from tramplab.races.strips import START, strips
 from tramplab_book.publish.stepper.stepper import segments, step_of, stepper
 from tramplab_book.publish.stepper.walk_data import pack
 from tramplab_book.publish.stepper.walk_text import walk_text
@@ -169,6 +173,17 @@ def test_too_many_walks_are_refused():
 # -- text
 
 
+def test_two_walks_of_one_thing_are_told_by_one_text():
+    result = explore(scheme("riscv64-pair-target").subject(), 1)
+    walks = strips(result)
+    assert segments(walks)[0] == (START, 1) and sum(width for _, width in segments(walks)) == len(result.schedule) + 1
+    made = stepper(walks, {PATCHER: {(START, "fence.i"): "A note."}}, "Watch t0.", "what happens")
+    assert made.text == "Watch t0.\n\nwhat happens" and made.html.count("<details") == 1 and "<pre" in made.html
+    assert "A note." in made.html
+    with pytest.raises(TramplabError, match="about no step"):
+        stepper(walks, {PATCHER: {(START, "isb"): "No."}}, "Watch t0.", "what happens")
+
+
 def test_text_has_every_step_its_changes_milestones_and_notes():
     lines = walk_text(WALK, {1: "A remark " + "that is long " * 6}, {("save", 1): "For all."}).splitlines()
     assert lines[:3] == ["arm64 v0: f(1) = 2", "", "-- site ".ljust(66, "-")]
@@ -187,3 +202,12 @@ def test_the_text_of_the_study_shows_all_steps_in_66_columns(walks):
     for isa, notes in first_callback.NOTES.items():
         for note in notes.values():
             assert flat.count(" ".join(note.split())) >= (len(walks) if not isa else 1), note
+
+
+def test_the_study_counts_what_the_stepper_shows(walks):
+    rows = first_callback.rows()
+    for w in walks:
+        part = rows[rows["isa"] == w["isa"]]
+        assert list(part["from"]) == list(w["milestones"])
+        totals = [len(w["steps"]), sum(len(s[3]) for s in w["steps"]), sum(len(s[2]) for s in w["steps"])]
+        assert [part[column].sum() for column in ("instructions", "loads", "stores")] == totals

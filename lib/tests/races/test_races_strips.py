@@ -1,18 +1,17 @@
 """A schedule as two walks side by side: nothing of it is lost, and what they show is what was executed."""
 
 import functools
+from itertools import pairwise
 
 import pytest
 
-from tramplab.base.errors import TramplabError
 from tramplab.races import schedule
 from tramplab.races.barriers import numbers_of
 from tramplab.races.explore import explore
-from tramplab.races.schedule import PATCHER, THREAD
+from tramplab.races.schedule import THREAD
 from tramplab.races.schemes.schemes import scheme
 from tramplab.races.search.automaton import EXECUTES
 from tramplab.races.strips import START, strips
-from tramplab_book.publish.stepper.stepper import segments, stepper
 
 #: On each ISA, with data and without, with instructions that are half written and a fix-up that moves the thread.
 CASES = [
@@ -38,16 +37,26 @@ def result(request):
     return found(*request.param)
 
 
+def widths(walk) -> dict[str, int]:
+    """Milestone -> steps from there to the next one."""
+    marks = walk["milestones"]
+    return dict(zip(marks, (b - a for a, b in pairwise([*marks.values(), len(walk["steps"])])), strict=True))
+
+
 def test_every_step_is_in_one_of_the_two_and_at_its_place(result):
     walks = strips(result)
     told = schedule.lines(result, folded=False)
-    order = segments(walks)
-    assert order[0] == (START, 1) and sum(width for _, width in order) == len(result.schedule) + 1
+    patcher, thread = map(widths, walks)
+    order = {name: (width, thread[name]) for name, width in patcher.items()}
+    assert list(order) == list(thread) and order.pop(START) == (1, 1)
     first = 1
-    for name, width in order[1:]:
+    for name, (patched, executed) in order.items():
         who, number = name.rsplit("-", 1)
-        assert int(number) == first and {line.who for line in told[first - 1 : first - 1 + width]} == {who}
+        width = executed if who == THREAD else patched
+        assert patched + executed == width and int(number) == first
+        assert {line.who for line in told[first - 1 : first - 1 + width]} == {who}
         first += width
+    assert first == len(result.schedule) + 1
     for walk in walks:
         assert len(walk["steps"]) == 1 + sum(line.who == walk["isa"] for line in told)
 
@@ -89,12 +98,3 @@ def test_what_memory_holds_at_the_end_is_what_was_written(result):
 def test_what_the_last_instruction_needs_is_shown():
     _, thread = strips(found("riscv64-pair-preempt", ""))
     assert "t0" in thread["shown"] and thread["registers"]["t0"] == "t0@0", "nobody has set it"
-
-
-def test_two_walks_of_one_thing_are_told_by_one_text():
-    walks = strips(found("riscv64-pair-target", ""))
-    made = stepper(walks, {PATCHER: {(START, "fence.i"): "A note."}}, "Watch t0.", "what happens")
-    assert made.text == "Watch t0.\n\nwhat happens" and made.html.count("<details") == 1 and "<pre" in made.html
-    assert "A note." in made.html
-    with pytest.raises(TramplabError, match="about no step"):
-        stepper(walks, {PATCHER: {(START, "isb"): "No."}}, "Watch t0.", "what happens")
