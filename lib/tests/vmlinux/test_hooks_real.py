@@ -12,7 +12,7 @@ from tramplab.isa import ISAS
 from tramplab.trampolines.arguments import words
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.booted import x86_64
-from tramplab.vmlinux.booted.mitigations import SRSO
+from tramplab.vmlinux.booted.mitigations import INDIRECT_MORE, RETURN_MORE, SRSO
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.hooks import bpf, breakpoints, fprobes, handlers, inplace, kretprobes, pools, programs
@@ -21,7 +21,6 @@ from tramplab.vmlinux.hooks.hook import FIRST, Absent
 from tramplab.vmlinux.run import arguments, measure, stubs
 from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
 from tramplab.vmlinux.saved import store
-from tramplab_book.studies.returns.costs import many_probes
 
 EVERY = {p.name: p for p in packages()}
 #: With fprobes on the graph tracer, and direct calls that x86-64 jumps to.
@@ -467,8 +466,8 @@ def test_mitigations_add_what_their_thunks_execute(kernel):
     for name, (plain, safe) in per.items():
         counts = [sum(run.counts.by_component[c].instructions for c in ("site", "trampoline", "core")) for run in (plain, safe)]
         returns, calls, jumps = branches(plain)
-        more = many_probes.RETURN * returns + many_probes.INDIRECT * calls + (many_probes.INDIRECT + 1) * jumps
-        assert counts[1] - counts[0] == more + many_probes.RETURN, name  # and the traced function's own return
+        more = RETURN_MORE * returns + INDIRECT_MORE * calls + (INDIRECT_MORE + 1) * jumps
+        assert counts[1] - counts[0] == more + RETURN_MORE, name  # and the traced function's own return
         assert {"srso_return_thunk", "srso_safe_ret"} <= safe.symbols
 
 

@@ -13,3 +13,6 @@ WITH = (RETPOLINES, SAFE, SRSO)
 RETURN_THUNKS = {LINKED: "__x86_return_thunk", SAFE: "srso_return_thunk", SRSO: "srso_return_thunk"}
 #: With which of them a branch to what a register holds stays the retpoline that it is linked as.
 RETPOLINED = (RETPOLINES, SRSO)
+#: Instructions that SRSO gives each return more, JMP, CALL, LEA and RET instead of RET; and each call of what a register holds,
+#: whose thunk is CALL, MOV and such a return, and whose site no NOP fills (counted in Debian's images, see the tests).
+RETURN_MORE, INDIRECT_MORE = 3, 5

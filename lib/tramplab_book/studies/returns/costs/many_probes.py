@@ -16,7 +16,7 @@ from tramplab.returns.mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF,
 from tramplab.trampolines.bpf import Bpf
 from tramplab.trampolines.fprobe import Fprobe
 from tramplab.trampolines.kprobe import Kretprobe
-from tramplab.vmlinux.booted.mitigations import NONE, SRSO
+from tramplab.vmlinux.booted.mitigations import INDIRECT_MORE, NONE, RETURN_MORE, SRSO
 from tramplab.vmlinux.saved import saved
 
 from ....publish.figures.chart import lines
@@ -48,9 +48,6 @@ _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
 BARE, PROGRAM = (KRETPROBE, FPROBE), (KRETPROBE_BPF, MULTI, FEXIT)
 #: A kernel of x86-64 that is booted without mitigations, and one with retpolines and SRSO's safe return.
 PLAIN, MITIGATED = "plain", "mitigated"
-#: What each return has more then, JMP, CALL, LEA and RET instead of RET; and each call of what a register holds, whose thunk is
-#: CALL, MOV and such a return, and whose site no NOP fills (counted in Debian's images, see the tests).
-RETURN, INDIRECT = 3, 5
 #: Functions of the lab whose indirect call is a static one in the kernel (guest/core/fgraph.c): direct, once it is booted.
 _STATIC_CALLS = ("function_graph_enter_regs", "ftrace_return_to_handler")
 #: Probes of a kind, and those that they are cheaper than or not.
@@ -203,7 +200,7 @@ def cheaper_from(frame: pd.DataFrame, isa: str, pair: tuple[str, str] = (FPROBE,
 def mitigated(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of x86-64 with the instructions that a kernel executes with retpolines and SRSO's safe return."""
     out = frame[frame["isa"] == "x86_64"]
-    return out.assign(instructions=out["instructions"] + RETURN * out["returns"] + INDIRECT * out["indirect"])
+    return out.assign(instructions=out["instructions"] + RETURN_MORE * out["returns"] + INDIRECT_MORE * out["indirect"])
 
 
 def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -244,7 +241,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         values |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
     with_them = mitigated(frame)
     values |= {f"x86_64-mitigated-{name}": cheaper_from(with_them, "x86_64", pair) or "no number" for name, pair in _FROM.items()}
-    return values | {"return-more": RETURN, "indirect-more": INDIRECT}
+    return values | {"return-more": RETURN_MORE, "indirect-more": INDIRECT_MORE}
 
 
 def _image_step(isa: str, mechanism: str) -> int:
@@ -271,7 +268,7 @@ FIGURES = (
         rows=by_probes,
         table=mitigations_table,
         limits="Counts, no timing: a thunk takes longer than its instructions. mitigated: retpolines and SRSO's safe return, "
-        f"{RETURN} and {INDIRECT} instructions each, as in Debian's images. Debian: its kernel, run so, with one probe.",
+        f"{RETURN_MORE} and {INDIRECT_MORE} instructions each, as in Debian's images. Debian: its kernel, run so, with one probe.",
     ),
     Figure(
         "fig-return-functions",
