@@ -24,8 +24,6 @@ from tramplab.lab.call import RecordedCall
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
 from tramplab.trampolines.plain import Ops
-from tramplab_book.publish.figures.fitted import fitted_table
-from tramplab_book.studies.time import native_shapes
 
 from . import loops
 
@@ -108,6 +106,9 @@ def _said(arguments: list[str], env: dict[str, str] | None = None) -> str:
 
 def native_figures() -> None:
     """How long the native run takes, and how well instruction counts and estimates tell its times."""
+    from tramplab_book.publish.figures.fitted import fitted_table  # here, so that the other figures do without the book
+    from tramplab_book.studies.time import native_shapes
+
     try:
         print(f"native run of all hooks: {timed(native.time_hooks):.1f} s")
         result = native.time_shapes()
