@@ -15,7 +15,6 @@ from tramplab.ftrace.releases import features as of
 from tramplab.isa import get
 from tramplab.lab import hooks
 from tramplab.lab.measure import run
-from tramplab_book.studies.anatomy import calls
 
 LINE = re.compile(r"(?P<missed>.) (?P<counts>[\d ]{5})  \|  (?P<depth> *)(?P<text>\S.*)")
 NOTE = re.compile(r" /\* (?:(?P<component>[a-z]+))?(?:, )?(?:x(?P<times>\d+))? \*/$")
@@ -178,13 +177,6 @@ def test_a_long_name_is_cut_and_nothing_else():
     lines = anatomy.graph_text([deep]).splitlines()
     assert max(map(len, lines)) == WIDTH and sum(line.endswith("...() {") for line in lines) == 7
     assert sum(line.endswith("...() { /* core */") for line in lines) == sum(line.endswith("...();") for line in lines) == 1
-
-
-def test_the_parts_of_the_study_add_up_to_what_each_mechanism_adds():
-    """The site and the function, which its table leaves out, execute as much without a hook."""
-    table = calls.table(calls.rows())
-    parts = table.drop(columns=["isa", "mechanism", "added"])
-    assert len(table) == 3 * len(calls.MECHANISMS) and (parts.sum(axis="columns") == table["added"]).all()
 
 
 def test_two_calls_are_matched_by_function():

@@ -6,7 +6,6 @@ import pytest
 
 from tramplab import Kernel, Ops, TramplabError
 from tramplab.trampolines.sketch import Sketch
-from tramplab_book.studies.variants.saving import mail_ten
 
 FUNCTION, PROGRAM = "two_args", "lab_observe_direct_clobber"
 MAIL = "push rbp|mov rbp, rsp|push rdi|push rsi|lea rdi, [rbp - 0x10]|call|pop rsi|pop rdi|leave|ret".split("|")
@@ -35,15 +34,6 @@ def test_the_other_order_of_pushing_is_right_and_no_longer():
     assert sorted(t.split(" 0xffff")[0] for t in texts) == sorted(MAIL)
     assert words == (70, 80)
     assert called(nop=True)[0][1:] == called()[0] and called(nop=True)[0][0].startswith("nop")
-
-
-def test_the_nop_serves_a_callback_and_no_live_patch():
-    """As rows have it; without the trampoline, the site serves both."""
-    rows = mail_ten.rows().set_index(["form", "ftrace"])
-    assert list(rows.loc[(mail_ten.NOP, "live patch"), ["ran", "result"]]) == ["new, old", "old"]
-    assert list(rows.loc[(mail_ten.NONE, "live patch"), ["ran", "result"]]) == ["new", "new"]
-    assert list(rows.loc[(mail_ten.NOP, "callback"), ["ran", "parent"]]) == ["program, old", "function"]
-    assert list(rows.loc[(mail_ten.NONE, "callback"), ["ran", "parent"]]) == ["old", "caller"]
 
 
 def test_it_is_for_two_arguments_on_one_isa():

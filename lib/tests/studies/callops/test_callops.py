@@ -14,7 +14,7 @@ from tramplab.races.model.verdicts import FREED, MISSED, PAIR, PROPERTIES, TARGE
 from tramplab.races.model.verdicts import TORN as MIXED
 from tramplab.races.schemes.schemes import LIVES, SCHEMES, scheme
 from tramplab_book.publish.phrases import MARK
-from tramplab_book.studies.callops import balance, barriers, dispatch, lives, pair_ways, patching, schedules
+from tramplab_book.studies.callops import balance, barriers, dispatch, lives, pair_ways, patching, real_patching, schedules
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +165,16 @@ def test_in_a_batch_the_other_function_changes_first():
     of = scheme("arm64-call-ops").lived("batch").subject()
     first, second, *_ = [step.address for step in of.steps if isinstance(step, Write) and step.text]
     assert not of.entry <= first < of.end and of.entry <= second < of.end
+
+
+def test_the_figure_says_where_a_kernel_ends_otherwise(found):
+    rows = real_patching.rows()
+    assert not problem("kernels-end-as-the-lab", rows)
+    lab = found.set_index(["scheme", "fetch"])["outcome"]
+    assert rows["same"].all() and all(lab[r.scheme, r.fetch] == r.lab_outcome for r in rows.itertuples())
+    first = (rows["kernel"] == "6.12-arm64") & (rows["fetch"] == "coherent")
+    other = rows.assign(same=~first, kernel_outcome=rows["kernel_outcome"].where(~first, "pair"))
+    assert problem("kernels-end-as-the-lab", other) == f"cases-same == cases-total is not so: {len(rows) - 1} and {len(rows)}"
 
 
 # -- the schedules

@@ -6,8 +6,15 @@ import pytest
 
 from tramplab import Direct, Kernel, TramplabError
 from tramplab.ftrace.layout import bucket, fields, hash_table
-from tramplab.ftrace.steps import block, word
-from tramplab_book.studies.direct.single import single_attach, single_calls, single_lookup, single_order, single_text
+from tramplab.ftrace.steps import BYTE, Write, block, word
+from tramplab_book.studies.direct.single import (
+    during_plan,
+    single_attach,
+    single_calls,
+    single_lookup,
+    single_order,
+    single_text,
+)
 from tramplab_book.studies.direct.single.setups import IN_OPS, setups
 
 #: Instructions of ftrace_caller's far path after its landing pad, by hand: what finds the target, and the jump.
@@ -188,3 +195,33 @@ def test_the_steps_that_are_drawn_are_in_the_order_of_the_plans(order):
         after = list(single_order.table(order)[lambda d, c=change: d["change"] == c]["after"])
         named = ["table in" if w == "table" and change != "detach" else "table out" if w == "table" else w for w in after]
         assert named == [step for step in single_order.STEPS if step in named]
+
+
+# -- a call between two steps
+
+
+SETUPS = [s for s in setups() if s.isa != "x86_64"]
+
+
+@pytest.mark.parametrize("target", [single_order.FAR, single_order.NEAR])
+@pytest.mark.parametrize("setup", SETUPS, ids=lambda s: f"{s.isa}-{s.way}")
+def test_a_call_runs_the_old_or_the_new(setup, target):
+    """After each step, with every set of the live writes, and halted at every instruction; and never the old again."""
+    ran = {"attach": ("nothing", "direct"), "share": ("direct", "direct + ops"), "join": ("ops", "direct + ops")}
+    ran |= {"leave": ("direct + ops", "ops"), "unshare": ("direct + ops", "direct"), "detach": ("direct", "nothing")}
+    for change in during_plan.CHANGES:
+        s = single_order.found()[setup, target, change]
+        assert (s.old, s.new) == ran[change] and not s.back and not s.fixed
+        assert s.wrong(s.after) == s.wrong(s.sets) == s.wrong(s.halted) == 0
+        assert len(s.sets) == 1 << len(s.between) and len(s.halted) >= 2
+
+
+@pytest.mark.parametrize("way", ["lookup", "lookup-c"])
+def test_a_table_that_is_published_before_it_is_written_is_seen(way):
+    """With every write of the plan in any order, some call faults; what the pointer leads to must be written before it."""
+    (setup,) = (s for s in SETUPS if (s.isa, s.way) == ("arm64", way))
+    kernel, steps = during_plan._before(setup, "share", False)
+    ran, _ = during_plan.ordered(kernel, steps, {"direct", "direct + ops"}, every=True)
+    assert set(ran) > {"direct", "direct + ops"}
+    writes = [s for s in steps if isinstance(s, Write)]
+    assert any(w.granule == BYTE for w in writes)

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from support.models.call_trees import own_misses
 from tramplab.isa import ISAS
 from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
 from tramplab_book.publish.figures.show import show
@@ -60,8 +61,11 @@ def test_a_pool_bounds_all_and_a_shadow_stack_each(calls):
 
 
 def test_whose_counter_has_a_miss_is_said_of_the_rows():
-    """One ISA otherwise, and an fprobe that always knows."""
+    """By hand; then one ISA otherwise, and an fprobe that always knows."""
     rows = nesting_told.rows()
+    for isa in ISAS:
+        told = [nesting.OWN if one else nesting.TASK for one in own_misses(isa)]
+        assert list(rows["told"][rows["isa"] == isa]) == told
     other = rows.assign(told=rows["told"].mask(rows["isa"] == "riscv64", nesting_told.TASK))
     n = nesting_told.numbers(other)
     assert (n["sizes"], n["riscv64-own"], n["riscv64-task"]) == (16, 0, 0) and n["x86_64-task"] == 8

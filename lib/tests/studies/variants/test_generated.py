@@ -4,7 +4,7 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab.isa import ISAS
-from tramplab_book.studies.variants.saving import first_program, generated, jobs, what_for
+from tramplab_book.studies.variants.saving import first_program, generated, jobs, mail_ten, what_for
 from tramplab_book.studies.variants.unwinding import fix_up, unwound
 
 EVERY = tuple(ISAS)
@@ -40,6 +40,15 @@ def test_the_sketch_of_2019_is_eleven_instructions():
     for isa in ISAS:
         assert two[f"{isa}-bpf-fentry-total"] > two[f"{isa}-ops-total"] > two[f"{isa}-bare-total"]
         assert two[f"{isa}-bare-core"] == 0
+
+
+def test_the_nop_serves_a_callback_and_no_live_patch():
+    """As rows have it; without the trampoline, the site serves both."""
+    rows = mail_ten.rows().set_index(["form", "ftrace"])
+    assert list(rows.loc[(mail_ten.NOP, "live patch"), ["ran", "result"]]) == ["new, old", "old"]
+    assert list(rows.loc[(mail_ten.NONE, "live patch"), ["ran", "result"]]) == ["new", "new"]
+    assert list(rows.loc[(mail_ten.NOP, "callback"), ["ran", "parent"]]) == ["program, old", "function"]
+    assert list(rows.loc[(mail_ten.NONE, "callback"), ["ran", "parent"]]) == ["old", "caller"]
 
 
 def test_like_with_like_by_hand():

@@ -215,3 +215,19 @@ def fill(k, task: int, words: int) -> None:
 def depths(k, tasks) -> list[int]:
     fields = k.image.struct("task_struct").fields
     return [int.from_bytes(k.machine.read(t + fields["curr_ret_stack"].offset, 4), "little") for t in tasks]
+
+
+def own_misses(isa: str) -> list[bool]:
+    """By words of data, 0 to 15, of an fprobe on the graph tracer: where a task's shadow stack is full, was there room for the
+    frame and not for the data? Then the probe's own counter has the miss, and else the task's.
+
+    A frame, and for an fprobe's data a word of the tracer's, a header and the data, begin below 16 words and a frame from the end
+    of 512; what begins is counted in words alone.
+    """
+    last, own = 512 - 16 - FRAME[isa], []
+    for words in range(16):
+        each, top = FRAME[isa] + HEADER + words, 0
+        while top + each < last:
+            top += each
+        own.append(top + FRAME[isa] < last)
+    return own

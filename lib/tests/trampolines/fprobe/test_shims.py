@@ -1,5 +1,7 @@
 """Shims: a kretprobe's handlers on an fprobe write what they wrote before, and broken ones are noticed."""
 
+import functools
+
 import pytest
 
 from support.abi.shimmed import complaints, record
@@ -8,12 +10,21 @@ from support.plugins.seeds import drawn, seeds
 from tramplab import Fprobe, Kernel, Kretprobe, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns import migration
-from tramplab.returns.migration import BEFORE, SHIMS
+from tramplab.returns.migration import BEFORE, SHIMS, Told
 from tramplab.sparsity.structures import fields
 from tramplab.sparsity.structures.registers import register_of
-from tramplab_book.studies.returns.migration.migrated import kernel, tells
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
+
+
+@functools.cache
+def kernel(isa: str) -> Kernel:
+    return Kernel(isa)
+
+
+@functools.cache
+def tells(isa: str, teller: str) -> Told:
+    return migration.told(kernel(isa), teller)
 
 
 def shared(isa: str, shim: str) -> frozenset[str]:

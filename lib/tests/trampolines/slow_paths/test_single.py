@@ -1,5 +1,4 @@
-"""One ops for all direct calls: the calling convention in each way, the right target, the plans, and what a call meets between two
-of their steps."""
+"""One ops for all direct calls: the calling convention in each way, the right target, and the plans."""
 
 import itertools
 
@@ -11,12 +10,8 @@ from support.mutants.mutants import broken
 from support.mutants.single_mutants import LOOKUP_MUTANTS
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.ftrace.ops import FL_DYNAMIC
-from tramplab.ftrace.steps import BYTE, Free, Sync, Wait, Write
+from tramplab.ftrace.steps import Free, Sync, Wait, Write
 from tramplab.trampolines.single import WAYS
-from tramplab_book.studies.direct.single import during_plan
-from tramplab_book.studies.direct.single.during_plan import CHANGES
-from tramplab_book.studies.direct.single.setups import setups
-from tramplab_book.studies.direct.single.single_order import FAR, NEAR, found
 
 WHERE = [(isa, way.name) for way in WAYS.values() for isa in way.isas]
 every_way = pytest.mark.parametrize(("isa", "way"), WHERE, ids=map("-".join, WHERE))
@@ -159,36 +154,6 @@ def test_as_many_buckets_as_the_series_gives():
         table = kernel.machine.read_u64(kernel.image.address("direct_functions"))
         bits, count = (kernel.machine.read_u64(table + fields[name].offset) for name in ("size_bits", "count"))
         assert (bits, count) == (n.bit_length(), n)
-
-
-# -- a call between two steps
-
-
-SETUPS = [s for s in setups() if s.isa != "x86_64"]
-
-
-@pytest.mark.parametrize("target", [FAR, NEAR])
-@pytest.mark.parametrize("setup", SETUPS, ids=lambda s: f"{s.isa}-{s.way}")
-def test_a_call_runs_the_old_or_the_new(setup, target):
-    """After each step, with every set of the live writes, and halted at every instruction; and never the old again."""
-    ran = {"attach": ("nothing", "direct"), "share": ("direct", "direct + ops"), "join": ("ops", "direct + ops")}
-    ran |= {"leave": ("direct + ops", "ops"), "unshare": ("direct + ops", "direct"), "detach": ("direct", "nothing")}
-    for change in CHANGES:
-        s = found()[setup, target, change]
-        assert (s.old, s.new) == ran[change] and not s.back and not s.fixed
-        assert s.wrong(s.after) == s.wrong(s.sets) == s.wrong(s.halted) == 0
-        assert len(s.sets) == 1 << len(s.between) and len(s.halted) >= 2
-
-
-@pytest.mark.parametrize("way", ["lookup", "lookup-c"])
-def test_a_table_that_is_published_before_it_is_written_is_seen(way):
-    """With every write of the plan in any order, some call faults; what the pointer leads to must be written before it."""
-    (setup,) = (s for s in SETUPS if (s.isa, s.way) == ("arm64", way))
-    kernel, steps = during_plan._before(setup, "share", False)
-    ran, _ = during_plan.ordered(kernel, steps, {"direct", "direct + ops"}, every=True)
-    assert set(ran) > {"direct", "direct + ops"}
-    writes = [s for s in steps if isinstance(s, Write)]
-    assert any(w.granule == BYTE for w in writes)
 
 
 # -- what cannot be had

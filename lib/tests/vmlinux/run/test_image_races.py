@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from support.publish.guarded import problem
 from tramplab import cli
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import FENCES, Wait, Write
@@ -18,7 +17,6 @@ from tramplab.races.subject import Subject
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.run import races, stubs
 from tramplab.vmlinux.saved import races_saved, store
-from tramplab_book.studies.callops import patching, real_patching
 
 FETCHED = [p for p in races_saved.wanted() if there(p)]
 KEPT = {k["name"]: k for k in races_saved.read()["kernels"]}
@@ -170,13 +168,3 @@ def test_the_file_is_written_as_it_is_read(tmp_path):
         path.write_text(spoilt, "utf-8")
         with pytest.raises(TramplabError, match=complaint):
             races_saved._read(path)
-
-
-def test_the_figure_says_where_a_kernel_ends_otherwise():
-    rows = real_patching.rows()
-    assert not problem("kernels-end-as-the-lab", rows)
-    lab = patching.rows().set_index(["scheme", "fetch"])["outcome"]
-    assert rows["same"].all() and all(lab[r.scheme, r.fetch] == r.lab_outcome for r in rows.itertuples())
-    first = (rows["kernel"] == "6.12-arm64") & (rows["fetch"] == "coherent")
-    other = rows.assign(same=~first, kernel_outcome=rows["kernel_outcome"].where(~first, "pair"))
-    assert problem("kernels-end-as-the-lab", other) == f"cases-same == cases-total is not so: {len(rows) - 1} and {len(rows)}"
