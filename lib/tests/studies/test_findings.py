@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from support.publish import worded
-from tramplab import TramplabError, studies
+from tramplab import TramplabError
 from tramplab.cli import main
+from tramplab_book import studies
 from tramplab_book.publish.cite import cite
 from tramplab_book.publish.claims import claims, verdict
 from tramplab_book.publish.figures.figure import Figure
