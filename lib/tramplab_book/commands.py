@@ -136,7 +136,7 @@ def _cite(args: argparse.Namespace) -> None:
         text = ledger.citation(name, args.full)
     elif name in findings.read():
         text = stated.citation(name, args.full)
-    elif findings.in_short(name):
+    elif findings.of_page(name):
         text = stated.page_citation(name, args.full)
     else:
         text = placed.citation(name, args.full)

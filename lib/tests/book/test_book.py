@@ -57,7 +57,7 @@ def bases_of(folder) -> str:
 
 def test_a_page_is_cited_at_its_end_as_it_is_in_short(site):
     """What it says in short is found in the page, not made anew."""
-    for page in (path.stem for path in (ROOT / "book").glob("*.md") if findings.in_short(path.stem)):
+    for page in (path.stem for path in (ROOT / "book").glob("*.md") if findings.of_page(path.stem)):
         text = (site / "book" / f"{page}.html").read_text("utf-8")
         in_short = cite.boxed(text, page)
         assert in_short == stated.page_citation(page), page

@@ -106,7 +106,7 @@ def test_claims_and_pages_name_findings_that_are_theirs():
     named = [one for finding in FINDINGS.values() for one in finding.claims]
     assert len(named) == len(set(named))
     for page in {finding.page for finding in FINDINGS.values()}:
-        assert [f.id for f in findings.in_short(page) if f.page != page] == []
+        assert [f.id for f in findings.of_page(page) if f.page != page] == []
 
 
 # -- shown and cited
@@ -177,7 +177,7 @@ def test_numbers_are_kept_and_made_once_for_the_same_sources(monkeypatch, empty)
 def test_a_page_says_in_short_what_its_figures_do_not_say_again():
     page = stated.in_short("trampoline-variants")
     figure = show(studies.with_figure("fig-single-callback"), "fig-single-callback")
-    for finding in findings.in_short("trampoline-variants"):
+    for finding in findings.of_page("trampoline-variants"):
         assert f'<li id="{finding.id}">' in page.html and stated.stated(finding).says in " ".join(page.text.split())
         assert f'id="{finding.id}"' not in figure.html
     other = stated.stated(findings.get("saving-less-saves-little"))

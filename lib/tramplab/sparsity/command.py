@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps([as_json(m, args.consumer) for m in found], indent=1))
     elif not args.structure:
-        print("\n\n".join(in_short(m) for m in found))
+        print("\n\n".join(summary(m) for m in found))
     else:
         print(told(found[0], args.consumer))
 
 
-def in_short(found: Matrix) -> str:
+def summary(found: Matrix) -> str:
     """One structure: how many fields hold what, and who is not right."""
     lines = [f"{found.view.name}: a {found.frame.struct} of {found.frame.size} bytes"]
     kinds = [slot.kind for slot in found.frame.slots.values()]

@@ -82,7 +82,7 @@ def every() -> list[Stated]:
 
 def in_short(page: str) -> Shown:
     """What a page shows at its top: its findings, each with a link to its figure, and the page's citation."""
-    several = [stated(finding) for finding in findings.in_short(page)]
+    several = [stated(finding) for finding in findings.of_page(page)]
     text = _page_citation(page, several)
     return Shown(rendered.in_short_html(page, several, text), rendered.in_short_text(several), text)
 
@@ -122,7 +122,7 @@ def posted(name: str) -> Shown:
 
 def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:
     """The block for a review mail that cites a page."""
-    return _page_citation(page, [stated(finding) for finding in findings.in_short(page)], full, lines)
+    return _page_citation(page, [stated(finding) for finding in findings.of_page(page)], full, lines)
 
 
 def _page_citation(page: str, several: Sequence[Stated], full: bool = False, lines: int = cite.LINES) -> str:

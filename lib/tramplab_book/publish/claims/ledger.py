@@ -29,7 +29,7 @@ def box(claim_id: str) -> Shown:
     """
     j = verdict.judged(claim_id)
     finding = findings.of_claim(claim_id)
-    brief = finding is not None and finding in findings.in_short(finding.page) and bool(j.verdict and j.verdict.reason)
+    brief = finding is not None and finding in findings.of_page(finding.page) and bool(j.verdict and j.verdict.reason)
     name = finding.id if finding and not brief else ""
     instead = j.verdict.reason if j.verdict and brief else ""
     return Shown(box_html(j, brief, name), _text(j, INDENTED_WIDTH, instead), citation(claim_id))

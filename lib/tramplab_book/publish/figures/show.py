@@ -83,7 +83,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     head = f"{textwrap.fill(title, INDENTED_WIDTH, break_on_hyphens=False)}\n\n"
     text, brief = (head + "\n".join(parts) for parts in (long, [_brief(part, figure_id) for part in long]))
     several = stated(study, figure, rows)
-    above = findings.in_short(findings.page_of(figure_id)) if several else []
+    above = findings.of_page(findings.page_of(figure_id)) if several else []
     found = [rendered.below(one) for one in several if one.finding not in above]
     below_it = "".join(f"\n{paragraph}" for _, paragraph in found)
     text, brief = text + below_it, brief + below_it

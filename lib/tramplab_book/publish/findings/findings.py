@@ -259,7 +259,7 @@ def get(name: str) -> Finding:
     return of_name("finding", name, read())
 
 
-def in_short(page: str) -> list[Finding]:
+def of_page(page: str) -> list[Finding]:
     """What a page such as book/kretprobe says in short, in order; nothing where no file has it."""
     name = page.rpartition("/")[2]
     return [finding for one in _arguments().values() for finding in one.in_short.get(name, ())]

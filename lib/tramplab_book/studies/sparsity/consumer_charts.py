@@ -8,7 +8,7 @@ from tramplab.sparsity.structures.views import ACCESSORS, PARTIAL, PERF
 
 from ...publish.figures.chart import theme
 from ..shared.consumers import NAMES
-from ..variants.one_callback.register_map import in_short
+from ..variants.one_callback.register_map import as_ranges
 
 #: The structures that the chart shows, as its columns are called: those at a function's entry in the newest release.
 ENTRIES = {
@@ -67,6 +67,6 @@ def reads(frame: pd.DataFrame) -> pd.DataFrame:
         for field in dict.fromkeys(f for fields in of.values() for f in fields):
             alike.setdefault(tuple(field in fields for fields in of.values()), []).append(field)
         for who, fields in alike.items():
-            head = {"isa": isa, "fields": in_short(fields)}
+            head = {"isa": isa, "fields": as_ranges(fields)}
             items += [{**head, "consumer": c} for c, yes in zip(of, who, strict=True) if yes]
     return pd.DataFrame(items)

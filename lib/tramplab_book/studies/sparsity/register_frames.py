@@ -21,7 +21,7 @@ from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
 from ...publish.phrases import isa_name, listed, on_each, slug
 from ..memo import once
-from ..variants.one_callback.register_map import broken, in_short
+from ..variants.one_callback.register_map import as_ranges, broken
 
 NAME = "register_frames"
 TITLE = "The registers that each provider passes"
@@ -142,7 +142,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         for kind in MEANINGS:
             registers = [r for r in every(str(isa)) if r in set(part["register"][part["kind"] == kind])]
             head = {"isa": isa, "release": release, "provider": name, "kind": kind}
-            items += [{**head, "registers": line} for line in broken(in_short(registers).split(), _ROOM) if line]
+            items += [{**head, "registers": line} for line in broken(as_ranges(registers).split(), _ROOM) if line]
     return pd.DataFrame(items)
 
 

@@ -137,7 +137,7 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
         for line in part.drop_duplicates("register").itertuples():
             alike.setdefault((line.role, *fates.loc[line.register]), []).append(line.register)
         for (_, *those), registers in alike.items():
-            named = {"isa": isa, "registers": in_short(registers)}
+            named = {"isa": isa, "registers": as_ranges(registers)}
             out += [{**named, "hook": hook, "fate": fate} for hook, fate in zip(fates.columns, those, strict=True)]
     return pd.DataFrame(out)
 
@@ -149,10 +149,10 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return cells[cells["hook"].isin(fates.T.drop_duplicates().index)]
 
 
-def in_short(registers: list[str]) -> str:
+def as_ranges(registers: list[str]) -> str:
     """Registers whose numbers follow each other, as a range.
 
-    >>> in_short(["x0", "x1", "x2", "x9", "rdi"])
+    >>> as_ranges(["x0", "x1", "x2", "x9", "rdi"])
     'x0-x2 x9 rdi'
     """
     out: list[list[str]] = []
@@ -177,7 +177,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             if registers := list(part["register"][part["fate"] == fate]):
                 name = phrases.marked(hook, bool(part["hypothetical"].iloc[0]))
                 head = {"isa": f"{isa} {part['release'].iloc[0]}", "hook": name, "fate": fate}
-                out += [{**head, "registers": line} for line in broken(in_short(registers).split())]
+                out += [{**head, "registers": line} for line in broken(as_ranges(registers).split())]
     return pd.DataFrame(out)
 
 

@@ -132,10 +132,10 @@ def flag(names: str, name: str) -> str:
     return ("in force" if f"{name}_EN" in flags else "wanted") if name in flags else "-"
 
 
-def in_short(names: str) -> str:
+def choosing_flags(names: str) -> str:
     """The flags that choose a trampoline; those that are wanted but not in force in brackets.
 
-    >>> in_short("ENABLED REGS REGS_EN DIRECT TOUCHED")
+    >>> choosing_flags("ENABLED REGS REGS_EN DIRECT TOUCHED")
     'REGS (DIRECT)'
     """
     states = {name: flag(names, name) for name in FLAGS}
@@ -145,7 +145,7 @@ def in_short(names: str) -> str:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """What every change leaves: n, the counter; site, the bytes there. The ops pointers are among the writes."""
     last = frame[frame["last"]]
-    columns = {"n": last["count"], "flags": last["flags"].map(in_short), "target": last["target"], "site": last["site"]}
+    columns = {"n": last["count"], "flags": last["flags"].map(choosing_flags), "target": last["target"], "site": last["site"]}
     printed = pd.DataFrame(
         {"isa": last["isa"] + " " + last["release"], "ops": last["ops"].str.replace(" ", " + "), **columns}
     )
@@ -241,7 +241,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     many writes a change makes, "arm64-writes", or "2 or 3" where not all make the same number; besides, the numbers of
     record_flags."""
     last = frame[frame["last"]]
-    records = last.assign(flags=last["flags"].map(in_short))[["isa", "ops", "count", "flags", "pointer", "target"]]
+    records = last.assign(flags=last["flags"].map(choosing_flags))[["isa", "ops", "count", "flags", "pointer", "target"]]
     values: dict[str, object] = {"seen-total": len(records), "records-total": len(records.drop_duplicates())}
     values["attached-total"] = len(records[["isa", "ops"]].drop_duplicates())
     sizes = frame[frame["write"] != ""].groupby(["isa", "step"], sort=False).size()
