@@ -63,15 +63,6 @@ class Build:
         return self.mechanism if self.release == LATEST else f"{self.mechanism} {self.release}"
 
 
-def spoken(name: str) -> str:
-    """A mechanism as sentences call it, in which commas stand between mechanisms.
-
-    >>> spoken("fprobe, fgraph"), spoken("kretprobe v6.1")
-    ('fprobe on fgraph', 'kretprobe v6.1')
-    """
-    return name.replace(", ", " on ")
-
-
 def breaks(isa: str, release: str) -> bool:
     """Is a kprobe at the entry of a traced function a breakpoint there?"""
     return kprobes_break(releases.features(isas.get(isa), release, {}))

@@ -69,6 +69,28 @@ def test_without_it_each_ops_costs_its_test_wherever_it_is(grid, isa):
     assert dispatch.cell(grid, isa, WITHOUT, 1, 200) == dispatch.cell(grid, isa, WITHOUT, 1, 0) + 200 * there
 
 
+def test_a_lone_ops_has_a_trampoline_of_its_own_where_kernels_make_one(grid):
+    own = grid[grid["own"]]
+    assert set(zip(own["isa"], own["built"], own["here"], strict=True)) == {("x86_64", WITHOUT, 1)}
+    assert set(own["elsewhere"]) == {elsewhere for _, elsewhere in ELSEWHERE}
+
+
+@pytest.mark.parametrize(
+    ("built", "column", "value", "guard"),
+    [
+        (WITH, "instructions", 10_000, "riscv64-with-1-100-added == riscv64-with-1-0-added"),
+        (WITHOUT, "instructions", 200, "30 * riscv64-without-1-0-added < riscv64-without-1-100-added"),
+        (WITH, "own", True, "riscv64-with-own == 0"),
+    ],
+)
+def test_r1_falls_where_ops_elsewhere_cost_or_a_walk_does_not_or_a_trampoline_is_made(grid, built, column, value, guard):
+    assert not problem("r1", grid)
+    other = grid.copy()
+    there = (grid["built"] == built) & (grid["here"] == 1) & (grid["elsewhere"] == 100) & (grid["isa"] == "riscv64")
+    other.loc[there, column] = value
+    assert f"{guard} is not so" in problem("r1", other)
+
+
 def test_only_what_the_guest_has_no_room_for_is_computed(grid):
     assert set(grid.loc[grid["computed"], "here"].where(grid["elsewhere"] == 0).dropna()) <= {200}
     assert (grid["computed"] == ((grid["here"] == 200) | (grid["elsewhere"] == 200))).all()

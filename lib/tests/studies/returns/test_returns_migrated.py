@@ -4,15 +4,15 @@ import pytest
 
 from support.mutants.mutants import Mutant, broken
 from support.plugins.seeds import drawn, seeds
+from support.publish.guarded import problem
 from tramplab import Kernel, TramplabError
 from tramplab.isa import ISAS
 from tramplab.returns import migration
 from tramplab.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
 from tramplab.sparsity.consumers.matrix import RIGHT
 from tramplab.vmlinux.saved import saved
-from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab_book.studies.returns.costs import return_costs
-from tramplab_book.studies.returns.migration import kprobe_left, migrated, migrated_users, shims
+from tramplab_book.studies.returns.migration import kprobe_left, migrated, shims
 from tramplab_book.studies.returns.migration.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -59,15 +59,13 @@ def test_numbers_follow_the_rows(fields):
     assert n["arm64-sp-told"] == n["riscv64-sp-told"] == 0 < n["x86_64-sp-told"]
 
 
-def test_the_verdict_on_users_follows_the_rows(fields):
-    v, before = migrated_users.users_break(fields), migrated.older()
-    assert (v.kind, v.on) == (DEPENDS, "what is read, the ISA and the release") and "3 of 8 on arm64" in v.because
-    assert "In v6.16 they were 4 on x86-64 and 4 on arm64" in v.because
-    assert migrated_users.users_break(fields.assign(outcome=SAME), before.assign(outcome=SAME)).kind == FAILS
-    gone = migrated_users.users_break(fields.assign(outcome=LOST), before.assign(outcome=LOST))
-    assert gone.kind == HOLDS and "Nothing breaks" in v.because and "Nothing breaks" not in gone.because
-    alike, then = (f.assign(outcome=[LOST if field == "kept" else SAME for field in f["field"]]) for f in (fields, before))
-    assert str(migrated_users.users_break(alike, then)) == "depends on what is read"
+def test_the_verdict_on_users_follows_the_rows(fields, monkeypatch):
+    assert not problem("k5", fields)
+    assert "kept-lost == kept-total is not so" in problem("k5", fields.assign(outcome=SAME))
+    assert "value-same == value-total is not so" in problem("k5", fields.assign(outcome=LOST))
+    before = migrated.older().assign(outcome=SAME)
+    monkeypatch.setattr(migrated, "older", lambda: before)
+    assert "x86_64-v6-16-kprobe_multi-same == 4 is not so: 8" in problem("k5", fields)
 
 
 def test_older_releases_lost_what_was_fixed_since():
@@ -85,7 +83,7 @@ def test_older_releases_lost_what_was_fixed_since():
 
 
 def test_debians_trampolines_leave_out_what_the_labs_do():
-    seen = migrated_users.on_debian()
+    seen = migrated.on_debian()
     assert seen.agrees and "7.2-arm64" in seen.said and set(migrated.stack_pointers()["isa"]) == set(ISAS)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from support.publish.guarded import problem
 from tramplab.isa import ISAS
 from tramplab.sparsity.consumers.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.sparsity.structures.classify import CONSTANT, GARBAGE, TRUE
-from tramplab_book.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab_book.studies.sparsity import consumer_charts
 from tramplab_book.studies.sparsity import context_rewrite as rewritten
 from tramplab_book.studies.sparsity import register_consumers as consumers
@@ -42,13 +42,13 @@ def test_every_register_has_one_line_with_every_provider(filled):
 
 
 def test_an_argument_that_is_not_there_denies_p1(filled):
-    assert frames.what_arguments_need(filled).kind == HOLDS
+    assert not problem("p1", filled)
     one = changed(filled, "kind", GARBAGE, isa="arm64", provider=frames.ARGUMENTS, register="x7")
-    assert (frames.what_arguments_need(one).kind, frames.what_arguments_need(one).on) == (DEPENDS, "the ISA")
-    more = changed(filled, "kind", TRUE, isa="x86_64", provider=frames.ARGUMENTS, register="rbx")
-    assert frames.what_arguments_need(more).kind == DEPENDS, "more than arguments need"
-    none = changed(filled, "kind", CONSTANT, provider=frames.ALL)
-    assert frames.what_arguments_need(none).kind == FAILS, "nowhere a full set"
+    assert "max(x86_64-needed-lost, arm64-needed-lost, riscv64-needed-lost) == 0 is not so: 1" in problem("p1", one)
+    more = changed(filled, "kind", TRUE, isa="riscv64", provider=frames.ARGUMENTS, register="s1")
+    assert problem("p1", more) == "max(x86_64-beyond, arm64-beyond, riscv64-beyond) == 0 is not so: 1 and 0"
+    none = changed(filled, "kind", CONSTANT, provider=frames.ALL, register="r15")
+    assert problem("p1", none) == "x86_64-ftrace_regs_caller-true == x86_64-registers is not so: 19 and 20"
 
 
 def test_what_is_shown_is_the_newest_with_each_provider(filled):
@@ -67,29 +67,26 @@ def test_a_wrong_answer_differs_and_a_right_one_does_not(found):
     assert (plain[plain["outcome"] == WRONG]["said"] != plain[plain["outcome"] == WRONG]["should"]).all()
 
 
-def test_where_no_argument_is_lost_and_no_chain_breaks_p3_fails(found):
-    assert consumers.assumptions(found).kind == HOLDS
-    repaired = changed(found, "outcome", RIGHT, way="partial", consumer=(consumers.CHAIN, consumers.MODE))
-    assert consumers.assumptions(repaired).kind == FAILS
-    one = changed(found, "outcome", RIGHT, way="partial", consumer=consumers.CHAIN, isa="x86_64")
-    assert consumers.assumptions(one).kind == DEPENDS
+def test_where_no_mode_is_wrong_p3_fails(found):
+    assert not problem("p3", found)
+    for isa, release in (("riscv64", "v7.2"), ("arm64", "v6.16")):
+        repaired = changed(found, "outcome", RIGHT, way="partial", consumer=consumers.MODE, isa=isa, release=release)
+        assert "-user-mode == 'wrong' is not so" in problem("p3", repaired)
 
 
-def test_a_set_that_is_not_full_and_given_out_denies_p2(found):
-    """In the release of its day; the newest is told beside it."""
+def test_a_set_that_is_not_full_and_given_out_is_held_by_p2(found, monkeypatch):
+    """In the release of its day, and in the newest at the return."""
+    assert not problem("p2", found)
+    for provider, wrong in ((consumers.BACK, "NULL"), (consumers.ENTRY, "not full")):
+        outcome = WRONG if wrong == "not full" else RIGHT
+        now = changed(found, "outcome", outcome, consumer="full", provider=provider, isa="x86_64", release="v7.2")
+        now = changed(now, "said", "0x0", consumer="full", provider=provider, isa="x86_64", release="v7.2")
+        assert f"x86_64-v7-2-{provider}-gives == " in problem("p2", now) and problem("p2", now).count(wrong) > 0
     then = consumers.at_the_time()
-    v = consumers.given_out_if_full(then, found)
-    assert (v.kind, v.on) == (DEPENDS, "the ISA")
-    assert "In v7.2 it is as said on every ISA at the entry, and not at the return on x86-64." in v.because
-    repaired = changed(found, "outcome", RIGHT, consumer="full", provider=consumers.BACK)
-    assert "at the entry and at the return." in consumers.given_out_if_full(then, repaired).because
-    assert "On riscv64 it gives out a pt_regs that is not full" in v.because
-    good = changed(then, "outcome", RIGHT)
-    assert consumers.given_out_if_full(good, found).kind == HOLDS
-    given = changed(good, "said", "0x1", isa="arm64")
-    assert "not always NULL on arm64" in consumers.given_out_if_full(given, found).because
-    now = changed(found, "outcome", WRONG, consumer="full", isa="x86_64")
-    assert "as said on some ISAs" in consumers.given_out_if_full(then, now).because
+    given = changed(changed(then, "outcome", RIGHT, isa="riscv64"), "said", "0x1", isa="arm64", consumer="full")
+    monkeypatch.setattr(consumers, "at_the_time", lambda: given)
+    assert "riscv64-v6-5-ftrace_caller-gives == 'not full' is not so: full" in problem("p2", found)
+    assert "arm64-v6-5-ftrace_caller-gives == 'NULL' is not so: full" in problem("p2", found)
 
 
 def test_what_all_registers_do_not_serve_follows_the_rows(found):
@@ -140,9 +137,9 @@ def test_the_chart_shows_the_worst_of_a_group_of_registers():
 
 def test_a_walk_that_finds_a_stranger_denies_p9():
     rows = walks.rows()
-    assert walks.into_perf(rows).kind == HOLDS
-    assert walks.into_perf(changed(rows, "strange", "somebody", isa="arm64", start="registers")).kind == DEPENDS
-    assert walks.into_perf(changed(rows, "found", 0, start="registers")).kind != HOLDS
+    assert not problem("p9", rows)
+    for column, value, start in (("strange", "somebody", "registers"), ("found", 0, "registers"), ("found", 1, "nowhere")):
+        assert "unlike == 0 is not so" in problem("p9", changed(rows, column, value, isa="arm64", start=start))
 
 
 def test_what_chance_decides_is_said_to_be_so(found):

@@ -71,7 +71,8 @@ def rows() -> pd.DataFrame:
     unhooked one.
 
     Columns: isa, built (WITHOUT, WITH), release, hypothetical, here (ops on the function), elsewhere (on another one), computed
-    (more ops than the guest has room for: each as much more as the ones before), instructions.
+    (more ops than the guest has room for: each as much more as the ones before), instructions, own (does the site go to a
+    trampoline that was made for the one ops?).
     """
     return _grid(STANDARD)
 
@@ -92,21 +93,22 @@ def _cells(built: Built, called: Called) -> list[dict[str, object]]:
     records: list[dict[str, object]] = []
     for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
         line = _counted(built, called, [cell for cell in cells if max(cell) <= COUNTED])
-        each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
+        each = step({max(cell) if grows == "here" else cell[1]: n for cell, (n, _) in line.items()})
         for on_it, elsewhere in cells:
-            n = line.get((on_it, elsewhere))
-            if n is None:
-                last = max(line)
+            computed = (on_it, elsewhere) not in line
+            last = max(line) if computed else (on_it, elsewhere)
+            n, own = line[last]
+            if computed:
                 if not isinstance(each, int):
                     raise TramplabError(f"{built.isa}: ops do not add the same each, so {on_it}/{elsewhere} is not known.")
-                n = line[last] + each * (on_it + elsewhere - sum(last))
-            computed = (on_it, elsewhere) not in line
-            records.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n})
+                n += each * (on_it + elsewhere - sum(last))
+            records.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n, "own": own})
     return records
 
 
-def _counted(built: Built, called: Called, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The cells, each with as many ops more as it has; the instructions that each adds."""
+def _counted(built: Built, called: Called, cells: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, bool]]:
+    """The cells, each with as many ops more as it has; the instructions that each adds, and whether the site goes to a trampoline
+    that was made for its ops."""
     kernel = built.kernel()
     function, other = kernel.function(called.function), kernel.function(called.other)
     unhooked, attached, out = kernel.call(function, *called.arguments), (0, 0), {}
@@ -117,7 +119,7 @@ def _counted(built: Built, called: Called, cells: list[tuple[int, int]]) -> dict
         attached, run = cell, kernel.call(function, *called.arguments)
         if run.value != unhooked.value:
             raise TramplabError(f"{built.isa} {built.built}: with {cell} ops the function returns something else.")
-        out[cell] = run.counts.total.instructions - idle
+        out[cell] = run.counts.total.instructions - idle, kernel.slowpath.records[called.function].has("TRAMP_EN")
     return out
 
 
@@ -162,11 +164,14 @@ def each(frame: pd.DataFrame, isa: str, built: str, cells: tuple[tuple[int, int]
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
-    what each ops more adds on another function and on this one; "room", how many ops the guest has room for in one cell."""
+    what each ops more adds on another function and on this one; "arm64-with-own", is there a trampoline that was made for a lone
+    ops; "counted", how many ops the guest has room for in one cell."""
     short = {WITHOUT: "without", WITH: "with"}
     values: dict[str, object] = {
         f"{r.isa}-{short[r.built]}-{r.here}-{r.elsewhere}-added": r.instructions for r in frame.itertuples()
     }
+    lone = frame[frame["here"] == 1].groupby(["isa", "built"])["own"].any()
+    values |= {f"{isa}-{short[built]}-own": int(own) for (isa, built), own in lone.items()}
     for isa in ISAS:
         for built, name in short.items():
             values[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)

@@ -12,11 +12,9 @@ from tramplab.sparsity.consumers.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, 
 from tramplab.sparsity.consumers.report import held, words
 from tramplab.sparsity.structures.views import ACCESSORS, DIRECT, PARTIAL, views
 
-from ...publish.claims.claims import FAILS
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, slug
+from ...publish.phrases import slug
 from ..memo import once
 from ..shared.consumers import NAMES
 from ..variants.one_callback.register_map import broken
@@ -32,7 +30,6 @@ LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
 MEANINGS = {RIGHT: theme.RIGHT, WRONG: theme.WRONG, GARBAGE: theme.WRONG, NOT_ASKED: theme.NOTHING}
 ENTRY, ALL, BREAKPOINT, BACK = "ftrace_caller", "ftrace_regs_caller", "breakpoint", "return_to_handler"
 MODE, CHAIN = "user-mode", "callchain"
-_ARGUMENT = "argument"
 #: Consumers that read flags.
 FLAGS = ("interrupts", "conditions")
 #: The fields for flags and mode.
@@ -73,6 +70,12 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
     return records
 
 
+@once
+def at_the_time() -> pd.DataFrame:
+    """The same rows in SAID."""
+    return pd.DataFrame([row for isa in ISAS for row in _rows(isa, SAID)])
+
+
 # -- what is shown
 
 
@@ -103,12 +106,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 _ROOM = 20
 
 
-def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: str) -> str:
-    """Of one cell; "" where there is no such view."""
-    some = frame[(frame["isa"] == isa) & (frame["release"] == release) & (frame["view"] == view) & (frame["consumer"] == consumer)]
-    return "" if some.empty else str(some["outcome"].iloc[0])
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: consumers, "consumers"; by the pt_regs that ftrace_partial_regs() makes at the entry, whether
     user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain". In the newest release, at the
@@ -118,7 +115,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for the stack pointer gives, "arm64-return-sp", and for the value, "arm64-return-value". How many consumers read the fields of
     STATE, "arm64-state-readers" of "arm64-readers", and the most fields that one reads, "arm64-most-read"; and how many of those
     that a breakpoint's pt_regs serves ftrace_regs_caller's, in its last release of RELEASES, does not, "arm64-all-fails", and how
-    many of these are kprobes, "arm64-all-fails-kprobes"."""
+    many of these are kprobes, "arm64-all-fails-kprobes". What ftrace_get_regs() gives with each provider in SAID and in the newest
+    release, "NULL", "full", or something else than it should, "not full", as "riscv64-v6-5-ftrace_caller-gives"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
     out: dict[str, object] = {"consumers": some["consumer"].nunique()}
     made = frame[(frame["way"] == PARTIAL) & (frame["provider"] == ENTRY) & frame["consumer"].isin((MODE, CHAIN))]
@@ -141,6 +139,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[f"{isa}-most-read"] = int(here["fields"].str.split().str.len().max())
     for isa, lost in unserved(frame).items():
         out |= {f"{isa}-all-fails": len(lost), f"{isa}-all-fails-kprobes": sum(c.startswith("emulate") for c in lost)}
+    given = pd.concat([at_the_time(), some])
+    for r in given[(given["consumer"] == FULL) & (given["way"] == ACCESSORS)].itertuples():
+        answer = "not full" if r.outcome != RIGHT else "NULL" if r.said == "0x0" else "full"
+        out[f"{r.isa}-{slug(r.release)}-{r.provider}-gives"] = answer
     return out
 
 
@@ -163,70 +165,6 @@ def state_readers(frame: pd.DataFrame) -> dict[str, list[str]]:
         isa: [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
         for isa, state in STATE.items()
     }
-
-
-# -- claims
-
-
-@once
-def at_the_time() -> pd.DataFrame:
-    """What ftrace_get_regs() gives at the entry in SAID, the release under development when p2 was said; columns as rows()."""
-    frame = pd.DataFrame([row for isa in ISAS for row in _rows(isa, SAID)])
-    return frame[(frame["consumer"] == FULL) & (frame["way"] == ACCESSORS)].reset_index(drop=True)
-
-
-@judges("p2")
-def given_out_if_full(then: pd.DataFrame | None = None, frame: pd.DataFrame | None = None) -> Verdict:
-    """At the entry, ftrace_get_regs() gives a pt_regs where every register is in it, and NULL otherwise, on arm64 always; in the
-    tree of the mail's day.
-
-    then: rows of at_the_time(). frame: rows of this module, for what is so now.
-    """
-    then, frame = at_the_time() if then is None else then, rows() if frame is None else frame
-    now = frame[(frame["release"] == NEW) & (frame["consumer"] == FULL) & (frame["way"] == ACCESSORS)]
-    asked, since = (_as_said(part[part["provider"].isin((ENTRY, ALL))]) for part in (then, now))
-    kind, on = across(asked, {"isa": "the ISA"})
-    arm64 = asked[asked["isa"] == "arm64"]
-    others = asked[~asked["truth"] & (asked["isa"] != "arm64")]
-    because = f"In {SAID} it is {'always' if arm64['truth'].all() else 'not always'} NULL on arm64"
-    if len(others):
-        because += (
-            f". On {listed(map(isa_name, dict.fromkeys(others['isa'])))} it gives out a pt_regs that is not full, from "
-            f"{listed(dict.fromkeys(others['provider']))}"
-        )
-    if len(full := asked[asked["truth"] & (asked["said"] != "0x0")]):
-        isas = listed(map(isa_name, dict.fromkeys(full["isa"])))
-        because += f"; on {isas} a full one, from {listed(dict.fromkeys(full['provider']))}"
-    because += f". In {NEW} it is as said on {'every ISA' if since['truth'].all() else 'some ISAs'} at the entry"
-    wrong = [isa_name(str(r.isa)) for r in now[now["provider"] == BACK].itertuples() if r.outcome != RIGHT]
-    because += f", and not at the return on {listed(wrong)}." if wrong else " and at the return."
-    both = {SAID: asked, NEW: since}
-    values = {f"{release}, as said": f"{int(part['truth'].sum())} of {len(part)}" for release, part in both.items()}
-    return Verdict(kind, because, values, on)
-
-
-def _as_said(part: pd.DataFrame) -> pd.DataFrame:
-    """With a column truth: is a full set given out, and nothing else, on arm64 nothing at all?"""
-    return part.assign(truth=(part["outcome"] == RIGHT) & ((part["said"] == "0x0") | (part["isa"] != "arm64")))
-
-
-@judges("p3")
-def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
-    """On each ISA a structure of which every argument is read right starts no callchain, and perf's reading of pstate is one."""
-    frame = rows() if frame is None else frame
-    some = frame[(frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
-    truth = []
-    for isa, part in some.groupby("isa", sort=False):
-        args, chain = (part[part["consumer"] == c]["outcome"] for c in (_ARGUMENT, CHAIN))
-        truth.append({"isa": isa, "truth": bool((args == RIGHT).all() and (chain != RIGHT).any())})
-    kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
-    pstate = outcome(frame, "arm64", PLAIN, f"{ENTRY}, {PARTIAL}", MODE)
-    bad = int((some["outcome"].isin((WRONG, GARBAGE)) & (some["release"] == NEW)).sum())
-    because = (
-        "Of the pt_regs that ftrace_partial_regs() makes, every argument is read right, and a callchain does not start where it "
-        f"should, in at least one release on each ISA. In {NEW} {bad} conclusions from it are not right."
-    )
-    return Verdict(kind if pstate == WRONG else FAILS, because, {f"not right in {NEW}": bad}, on)
 
 
 _MATRIX = heat_map("outcome", "consumer", "view", meanings=MEANINGS, letters=LETTERS, link="run")

@@ -15,11 +15,9 @@ from tramplab.sparsity.structures.providers import of
 from tramplab.sparsity.structures.registers import register_of
 from tramplab.sparsity.structures.views import PARTIAL, PERF, views
 
-from ...publish.claims.claims import FAILS
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, on_each, slug
+from ...publish.phrases import slug
 from ..memo import once
 from ..variants.one_callback.register_map import as_ranges, broken
 
@@ -160,16 +158,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.rename(columns=LETTERS).rename_axis(columns=None).reset_index()
 
 
-def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
-    """How many registers of an ISA a provider passes in one way, in the newest release that has it."""
-    some = newest(frame)
-    return int(((some["isa"] == isa) & (some["provider"] == provider) & (some["kind"] == kind) & (some["register"] != "")).sum())
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
-    release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure; and what the slots of
-    the stack pointer, flags and mode are, "x86_64-return_to_handler-cs-slot", one of LETTERS."""
+    release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure; what the slots of the
+    stack pointer, flags and mode are, "x86_64-return_to_handler-cs-slot", one of LETTERS; how many registers that arguments or
+    the stack pointer are in ftrace_caller does not pass as they were, "arm64-needed-lost", and how many it does of which a call, a
+    stack trace and a result need none either, "arm64-beyond"."""
     values: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
@@ -179,35 +173,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         kept = part[part["register"].isin((ISAS[str(isa)].sp, *state.STATES[str(isa)]))]
         values |= {f"{isa}-{name}-{r.register}-slot": r.kind for r in kept.itertuples()}
         values[f"{isa}-registers"] = len(every(str(isa)))
+        if provider == ARGUMENTS:
+            record, there = ISAS[str(isa)], {*part["register"][part["kind"] == TRUE], ""}
+            needed, back = {*record.args, record.sp}, {"", "pc", record.fp, record.link, record.struct_return, *record.returns}
+            values |= {f"{isa}-needed-lost": len(needed - there), f"{isa}-beyond": len(there - needed - back)}
     return values
-
-
-# -- claims
-
-
-@judges("p1")
-def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
-    """Every register that an argument may be in, and the stack pointer, is there as it was; what is there besides leads back into
-    the function or out of it, or is a result's; and somewhere the same structure is a full set."""
-    frame = rows() if frame is None else frame
-    some = newest(frame)
-    truth, more = [], {}
-    for isa in ISAS.values():
-        unchanged = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
-        registers = set(unchanged["register"]) - {""}
-        needed = {*isa.args, isa.sp}
-        way = {isa.fp, isa.link, "pc", isa.struct_return, *isa.returns}
-        truth.append({"isa": isa.name, "truth": needed <= registers and registers - needed <= way})
-        more[isa.name] = listed(r for r in every(isa.name) if r in registers - needed)
-    kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
-    full = [isa for isa in ISAS if count(frame, isa, ALL, TRUE) >= len(every(isa)) - 1]
-    counts = {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}
-    because = (
-        f"ftrace_caller passes {on_each(counts, 'registers')} unchanged: all that arguments may be in, the stack pointer, and "
-        f"besides {on_each(more)}. A full set comes from ftrace_regs_caller, in the newest release that has it, on "
-        f"{listed(isa_name(isa) for isa in full)}."
-    )
-    return Verdict(kind if full else FAILS, because, counts, on)
 
 
 FIGURES = (

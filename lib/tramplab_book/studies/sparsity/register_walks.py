@@ -10,10 +10,9 @@ from tramplab.sparsity.consumers.matrix import GARBAGE
 from tramplab.sparsity.consumers.walks import walk
 from tramplab.sparsity.structures.views import ACCESSORS, PARTIAL, views
 
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, theme
 from ...publish.figures.figure import Figure
-from ...publish.phrases import isa_name, listed, slug
+from ...publish.phrases import isa_name, slug
 from ..memo import once
 from . import register_consumers
 from .register_consumers import CHAIN, ENTRY, RELEASES
@@ -73,10 +72,14 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
-    find something that is not there, "strange"; and how many functions are found from what ftrace_partial_regs() makes at the
-    entry, "riscv64-v7-2-converted-found"."""
+    find something that is not there, "strange"; those that do not start from the walker's own frame, "given", of these those
+    that start from their registers, "followed", and those that find nothing though they do, something though they do not, or what
+    is not there, "unlike"; and how many functions are found from what ftrace_partial_regs() makes at the entry,
+    "riscv64-v7-2-converted-found"."""
     counts = frame["outcome"].value_counts()
     strange = (frame["strange"] != "") | (frame["error"] != "")
+    given, followed = frame["start"] != "here", frame["start"] == "registers"
+    unlike = given & (strange | (followed != (frame["found"] > 0)))
     made = frame[(frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
     found: dict[str, object] = {f"{r.isa}-{slug(r.release)}-converted-found": r.found for r in made.itertuples()}
     return found | {
@@ -84,33 +87,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "nobody": int(counts.get(NOBODY, 0)),
         "chance": int(counts.get(CHANCE, 0)),
         "strange": int(strange.sum()),
+        "given": int(given.sum()),
+        "followed": int(followed.sum()),
+        "unlike": int(unlike.sum()),
     }
-
-
-def _nobody(frame: pd.DataFrame) -> str:
-    some = frame[(frame["outcome"] == NOBODY) & (frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
-    return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
-
-
-# -- claims
-
-
-@judges("p9")
-def into_perf(frame: pd.DataFrame | None = None) -> Verdict:
-    """The structure that a consumer is given decides what perf's walk finds: it starts from the structure, and ends at once where
-    the structure says user space."""
-    frame = rows() if frame is None else frame
-    some = frame[frame["start"] != "here"]
-    clean = (some["strange"] == "") & (some["error"] == "")
-    truth = ((some["start"] == "registers") == (some["found"] > 0)) & clean
-    kind, on = across(some.assign(truth=truth), {"isa": "the ISA"})
-    starts = some["start"].value_counts()
-    because = (
-        f"Of {len(some)} walks that a callchain makes from a structure of registers, {starts['registers']} start from its "
-        f"registers and find nothing that is not there, and {starts['nowhere']} find nothing, as it says user space; on what "
-        f"ftrace_partial_regs() makes at the entry that is so on {_nobody(frame)}."
-    )
-    return Verdict(kind, because, {"walks": len(some), "registers": int(starts["registers"])}, on)
 
 
 FIGURES = (

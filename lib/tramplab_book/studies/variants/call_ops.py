@@ -75,11 +75,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values
 
 
-def change(row: pd.Series, what: str) -> str:
-    """What became of the "instructions" or the "ns" of a case: "123 to 38"."""
-    return f"{row[f'{what}_before']:g} to {row[f'{what}_after']:g}"
-
-
 FIGURES = (
     Figure(
         "fig-call-ops",

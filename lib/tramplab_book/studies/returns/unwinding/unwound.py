@@ -1,19 +1,16 @@
-"""Is a stack trace right while a function's return is hooked, and do return hooks break what claim k7 says they break?"""
+"""Is a stack trace right while a function's return is hooked?"""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import pandas as pd
 
 from tramplab.isa import ISAS
-from tramplab.returns.mechanisms import FEXIT, RETHOOK, newest, spoken
+from tramplab.returns.mechanisms import RETHOOK, newest
 from tramplab.unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
 
-from ....publish.claims.verdict import Verdict, across, judges
 from ....publish.figures.chart import heat_map
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each, slug
+from ....publish.phrases import slug
 from ....publish.table import pivot
 from ...direct.stacks.stack_traces import MEANINGS, SAID, fewest_first
 from ...memo import once
@@ -95,8 +92,8 @@ def _asked(r: object) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
-    hooked returns are not looked up "riscv64-kretprobe-not-asked-asleep-lost"."""
-    values: dict[str, object] = {}
+    hooked returns are not looked up "riscv64-kretprobe-not-asked-asleep-lost"; and those of mispredicted returns."""
+    values = predicted.numbers(predicted.rows())
     for r in frame.itertuples():
         key = slug("-".join((r.isa, r.name, *(() if r.recovered else ("not asked",)), r.place)))
         values |= {f"{key}-lost": r.lost + r.wrong, f"{key}-all": r.boundaries, f"{key}-refused": r.refused}
@@ -109,71 +106,6 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
     keys = list(zip(frame["isa"], frame["name"], strict=True))
     part = frame.assign(mechanism=[names.get(key, "") for key in keys])
     return part[part["real"] & (part["mechanism"] != "")]
-
-
-def _spoilt(frame: pd.DataFrame, place: str) -> dict[str, list[str]]:
-    """ISA -> mechanisms with which a frame is lost or has a wrong name there, as the newest kernels unwind."""
-    data = _newest(frame)
-    part = data[(data["place"] == place) & (data["lost"] + data["wrong"] > 0)]
-    return {isa: list(part.loc[part["isa"] == isa, "mechanism"]) for isa in ISAS}
-
-
-def _hooking(frame: pd.DataFrame, isa: str) -> list[str]:
-    data = _newest(frame)
-    return list(dict.fromkeys(data.loc[(data["isa"] == isa) & data["hooks"], "mechanism"]))
-
-
-def _tell(frame: pd.DataFrame, place: str) -> str:
-    """With what a trace loses a frame in a place, on which ISAs."""
-    texts: dict[str, list[str]] = {}
-    for isa, names in _spoilt(frame, place).items():
-        hooks = _hooking(frame, isa)
-        every = names and set(names) >= set(hooks)
-        more = [name for name in names if name not in hooks]
-        whole = ["every return hook", *map(spoken, more)]
-        texts.setdefault(listed(whole if every else map(spoken, names)) or "nothing", []).append(isa_name(isa))
-    return ", ".join(f"with {what} on {listed(isas)}" for what, isas in texts.items())
-
-
-PREDICTOR, TRACES = "the predictor", "stack traces"
-
-
-@judges("k7")
-def spoil(returns: pd.DataFrame | None = None, traces: pd.DataFrame | None = None) -> Verdict:
-    """True of a return hook and the predictor if any return is mispredicted in the call or above it; of it and stack traces if one
-    taken asleep or in the handler at the return loses a frame or gives it a wrong name, as the kernel unwinds."""
-    returns = predicted.rows() if returns is None else returns
-    traces = rows() if traces is None else traces
-    missed = predicted.whole(returns).set_index(["isa", "name"], drop=False)
-    places = {place: _spoilt(traces, place) for place in (SLEEPING, EXIT)}
-    records = []
-    for isa in ISAS:
-        for mechanism in _hooking(traces, isa):
-            r = missed.loc[(isa, newest(isa)[mechanism].name)]
-            hook = f"{isa}, {mechanism}"
-            records.append({"effect": PREDICTOR, "hook": hook, "truth": bool(r["own"] + r["outer"])})
-            records.append({"effect": TRACES, "hook": hook, "truth": any(mechanism in places[p][isa] for p in places)})
-    kind, on = across(pd.DataFrame(records), {"effect": "what is spoilt", "hook": "the return hook"})
-    hooked = {isa: [missed.loc[(isa, newest(isa)[m].name)] for m in _hooking(traces, isa)] for isa in ISAS}
-    missed_by = "; ".join(f"on {isa_name(isa)} {listed(_missed(rows_of))}" for isa, rows_of in hooked.items())
-    fexit = {isa: "+".join(str(int(n)) for n in missed.loc[(isa, FEXIT), ["own", "outer"]]) for isa in ISAS}
-    because = (
-        f"Mispredicted returns in the call and of the callers above it: {missed_by}. With BPF fexit, which hooks no return: "
-        f"{on_each(fexit)}. Stack traces of a sleeper lose or misname a frame {_tell(traces, SLEEPING)}; those in the handler at "
-        f"the return {_tell(traces, EXIT)}."
-    )
-    values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {r['name']}": f"{int(r['own'])}+{int(r['outer'])}" for isa, rows_of in hooked.items() for r in rows_of
-    }
-    return Verdict(kind, because, values, on)
-
-
-def _missed(own: Iterable[pd.Series]) -> list[str]:
-    """Of each hook; several of the same number together."""
-    by: dict[str, list[str]] = {}
-    for r in own:
-        by.setdefault(f"{int(r['own'])}+{int(r['outer'])}", []).append(spoken(str(r["name"])))
-    return [f"{count} ({', '.join(names)})" for count, names in by.items()]
 
 
 FIGURES = (

@@ -10,13 +10,10 @@ from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.trampolines.plain import Ops
 
-from ....publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ....publish.figures.chart import lines
 from ....publish.figures.figure import Figure
-from ....publish.phrases import isa_name, listed, on_each
 from ...memo import once
 from ...shared.growth import step
-from .. import call_ops
 
 NAME = "elsewhere"
 TITLE = "What ops on other functions add to a call"
@@ -35,8 +32,8 @@ ONE, TWO, WITHOUT = LINES
 def rows() -> pd.DataFrame:
     """One row per ISA, line and number of ops on other functions: what one hooked call adds to the unhooked one.
 
-    Columns: isa, release (the newest), line (a key of LINES), here (ops on the function), others (ops on other functions), own
-    (does the site go to a trampoline that was made for the one ops?), instructions. The line without CALL_OPS is left out where no
+    Columns: isa, release (the newest), line (a key of LINES), here (ops on the function), others (ops on other functions),
+    instructions. The line without CALL_OPS is left out where no
     kernel has it.
     """
     records = []
@@ -54,9 +51,8 @@ def rows() -> pd.DataFrame:
                     kernel.attach(kernel.function(OTHERS[n % len(OTHERS)]), Ops())
                 attached = others
                 added = kernel.call(function, *ARGUMENTS).counts.total.instructions - base
-                has_trampoline = kernel.slowpath.records[FUNCTION].has("TRAMP_EN")
                 head = {"isa": isa, "release": releases.LATEST, "line": line, "here": on_it}
-                records.append({**head, "others": others, "own": has_trampoline, "instructions": added})
+                records.append({**head, "others": others, "instructions": added})
     frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
@@ -82,44 +78,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
     names = {"one": ONE, "two": TWO, "without": WITHOUT}
     return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}
-
-
-@judges("r1")
-def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
-    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call
-    costs more; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
-    frame = rows() if frame is None else frame
-    cost = {key: part.set_index("others")["instructions"] for key, part in frame.groupby(["isa", "line"], sort=False)}
-    has_trampoline = frame[frame["line"] == ONE].groupby("isa", sort=False)["own"].any()
-    have = [isa for isa in ISAS if (isa, WITHOUT) in cost]
-    truth = [
-        cost[isa, ONE].nunique() == 1
-        and bool((cost[isa, WITHOUT].diff().dropna() > 0).all() and (cost[isa, ONE] < cost[isa, WITHOUT]).all())
-        and not has_trampoline[isa]
-        for isa in have
-    ]
-    kind, on = across(pd.DataFrame({"isa": have, "truth": truth}), BY_ISA)
-    alone = on_each({isa: f"{cost[isa, ONE][0]} instead of {cost[isa, WITHOUT][0]}" for isa in have}, "instructions")
-    each_adds = [f"{words} {on_each({isa: each(frame, isa, line) for isa in have})}"
-                 for line, words in ((ONE, "with the pointer"), (WITHOUT, "without it"), (TWO, "with two ops here"))]  # fmt: skip
-    without = [isa_name(str(isa)) for isa in has_trampoline[has_trampoline].index if isa not in have]
-    common = "" if has_trampoline[have].any() else ", through a trampoline that is not its own"
-    because = [f"One dynamic ops adds {alone}{common}. Each ops on another function adds {'; '.join(each_adds)}."]
-    if without:
-        because.append(f"{listed(without)} has a trampoline made for the ops instead of the pointer.")
-    values = {f"{isa_name(isa)}, {words}": int(cost[isa, line][0])
-              for isa in have for line, words in ((WITHOUT, "without the pointer"), (ONE, "with it"))}  # fmt: skip
-    return Verdict(kind, " ".join([*because, _timed()]), values, on)
-
-
-def _timed() -> str:
-    """What was published of one ops, before and after the pointer came, with none and with ten ops elsewhere."""
-    parts = []
-    for machine, part in call_ops.rows().groupby("machine", sort=False):
-        cases = part.set_index("case")
-        one, ten = (call_ops.change(cases.loc[call_ops.CASES[case]], "ns") for case in ("1/0", "1/10"))
-        parts.append(f"{machine} {one} ns, with ten ops elsewhere {ten}")
-    return f"Published: {'; '.join(parts)}."
 
 
 FIGURES = (
