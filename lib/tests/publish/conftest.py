@@ -8,13 +8,12 @@ from tramplab_book.publish.claims import claims, verdict
 
 @pytest.fixture
 def small(monkeypatch):
-    """A file of two claims and no judges; returns a function that replaces the file's text."""
+    """A file of two claims that nothing judges; returns a function that replaces the file's text."""
 
     def write(text):
         parsed = claims.parse(text)
         monkeypatch.setattr(claims, "read", lambda: parsed)
 
-    monkeypatch.setattr(verdict, "_JUDGES", {})
     monkeypatch.setattr(verdict, "_VERDICTS", {})
     write(SMALL)
     return write

@@ -14,7 +14,6 @@ from tramplab.base.paths import checkout, data_file
 from tramplab_book.publish.claims import claims, ledger, verdict
 from tramplab_book.publish.claims.claims import DEPENDS, HOLDS
 from tramplab_book.publish.claims.verdict import Verdict
-from tramplab_book.publish.findings import findings
 from tramplab_book.studies.front import claimed
 
 
@@ -90,16 +89,15 @@ def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
     assert {f"https://lore.kernel.org/r/{m}/" for m in claims.get(claim_id).messages} < set(links)
     module, line = re.search(r"studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
     source = (checkout() / "lib" / "tramplab_book" / "studies" / module).read_text("utf-8").splitlines()
-    judge = "def numbers(" if findings.of_claim(claim_id) else f'@judges("{claim_id}")'
-    assert source[int(line) - 1].startswith(judge)
+    assert source[int(line) - 1].startswith("def numbers(")
     words = str(verdict.judge(claim_id))
     assert f"<strong>{words[0].upper()}{words[1:]}.</strong>" in shown.html
     assert f"Verdict: {words}." in " ".join(shown.citation.split())
 
 
-def test_text_of_claims_and_verdicts_is_escaped(small):
+def test_text_of_claims_and_verdicts_is_escaped(small, monkeypatch):
     small(changed("said: It was.", "said: <i>was</i>"))
-    verdict.judges("x2")(lambda: Verdict(DEPENDS, "1 < 2 & 3", {"<n>": 1}, "<u>"))
+    monkeypatch.setattr(verdict, "judge", {"x1": None, "x2": Verdict(DEPENDS, "1 < 2 & 3", {"<n>": 1}, "<u>")}.get)
     for text in (whole(), ledger.box("x1").html, ledger.box("x2").html):
         assert not re.search(r"<(b|i|u|n)>", text) and "&lt;" in text
     assert "Depends on &lt;u&gt;.</strong> 1 &lt; 2 &amp; 3" in ledger.box("x2").html
@@ -107,8 +105,9 @@ def test_text_of_claims_and_verdicts_is_escaped(small):
 
 
 @pytest.mark.usefixtures("small")
-def test_numbers_too_wide_for_columns_are_wrapped():
-    verdict.judges("x2")(lambda: Verdict(HOLDS, "Seen.", {f"number {n} {'of many words ' * 4}": n for n in range(3)}))
+def test_numbers_too_wide_for_columns_are_wrapped(monkeypatch):
+    found = Verdict(HOLDS, "Seen.", {f"number {n} {'of many words ' * 4}": n for n in range(3)})
+    monkeypatch.setattr(verdict, "judge", {"x2": found}.get)
     text = ledger.citation("x2", full=True)
     assert max(map(len, text.splitlines())) <= 72 and all(f"number {n} of" in " ".join(text.split()) for n in range(3))
 

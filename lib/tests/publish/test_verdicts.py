@@ -11,7 +11,6 @@ from support.publish import worded
 from support.publish.guarded import problem
 from support.publish.some_claims import IDS, JUDGED
 from tramplab_book.publish.claims import claims, verdict
-from tramplab_book.publish.findings import findings
 from tramplab_book.studies.variants.switching import backing_out, switching
 
 
@@ -78,7 +77,7 @@ def test_the_run_says_what_is_expected(claim_id):
 def test_a_verdict_gives_its_numbers(claim_id):
     v = verdict.judge(claim_id)
     assert v is verdict.judge(claim_id), "a claim is judged once"
-    assert v.because.endswith(".") and (v.numbers or findings.of_claim(claim_id))
+    assert v.because.endswith(".")
     assert all(isinstance(value, (int, float, str)) for value in v.numbers.values())
     shown = {n for value in v.numbers.values() for n in re.findall(r"\d+", str(value))}
     assert not shown or shown & set(re.findall(r"\d+", v.because)), "what is decisive is in the sentence, and among the numbers"
@@ -104,7 +103,7 @@ RESULTS = [claim_id for claim_id in IDS if claims.get(claim_id).result]
 def test_a_result_is_held_by_its_guards(claim_id):
     claim = claims.get(claim_id)
     study = importlib.import_module(claim.judge)
-    known = {**(study.numbers(study.rows()) if hasattr(study, "numbers") else {}), **verdict.judge(claim_id).numbers}
+    known = study.numbers(study.rows())
     worded.noticed(claim.result, claim.holds, known)
     assert not worded.not_beside(claim.result, claim.holds) and not worded.unguarded(claim.result, claim.holds)
 
@@ -113,5 +112,4 @@ def test_a_result_whose_guard_is_not_so_is_no_verdict(monkeypatch):
     changed = {"v4": dataclasses.replace(claims.get("v4"), holds=("alive > 0",))}
     monkeypatch.setattr(claims, "read", lambda: changed)
     monkeypatch.setattr(verdict, "_VERDICTS", {})
-    monkeypatch.setattr(verdict, "_JUDGES", {})
     assert verdict.judge("v4").kind == verdict.REFUTED and "v4: alive > 0 is not so: 0 and 0" in verdict.judge("v4").because

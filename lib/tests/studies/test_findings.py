@@ -149,7 +149,6 @@ def test_a_claim_whose_finding_is_not_so_has_another_verdict_than_expected(monke
     other = {**numbers_of("restores-are-needed"), "clobbers": 88}
     monkeypatch.setattr(study, "numbers", lambda rows: other)
     monkeypatch.setattr(verdict, "_VERDICTS", {})
-    monkeypatch.setattr(verdict, "_JUDGES", {})
     found = verdict.judged("v2")
     assert found.verdict.kind == verdict.REFUTED and "clobbers == dropped is not so" in found.verdict.because
     assert "expected was: holds" in found.problem

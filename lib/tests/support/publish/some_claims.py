@@ -3,7 +3,7 @@
 from tramplab_book.publish.claims import claims, ledger, verdict
 
 IDS = [*claims.read()]
-JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]
+JUDGED = [claim_id for claim_id in IDS if verdict.study_of(claim_id)]
 SMALL = """\
 threads:
   T: {title: A thread, date: May 2021, people: [Ann, Bob], mails: [

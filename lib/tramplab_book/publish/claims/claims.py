@@ -82,11 +82,11 @@ class Claim:
 
     chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; also: in which the rest of it was;
     asked: the one with the question; answered: one that says otherwise; None where none is known. judged_by: the experiment. judge:
-    the module whose function judges, "" while none does. kernels: the module that tells what real kernels show of it, "" where none
-    can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, what
-    changed since, or why no run can decide the claim. scope: what is said with the verdict wherever it is cited. result: what a
-    citation says of the run, with {names} of numbers of the verdict or of the judging study; "" where that is what the verdict says
-    first. holds: the guards of it.
+    the study of the finding that is its verdict, "" while there is none. kernels: the module that tells what real kernels show of
+    it, "" where none can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict
+    depends on, what changed since, or why no run can decide the claim. scope: what is said with the verdict wherever it is cited.
+    result: what a citation says of the run, with {names} of numbers of the study; "" where that is what the verdict says first.
+    holds: the guards of it.
     """
 
     id: str

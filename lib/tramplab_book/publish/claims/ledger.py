@@ -23,7 +23,7 @@ _INDENT = " " * 4
 
 
 def box(claim_id: str) -> Shown:
-    """What a chapter shows where it discusses a claim; runs its judge.
+    """What a chapter shows where it discusses a claim; runs its study.
 
     Raises TramplabError for an unknown claim, with near matches.
     """
@@ -36,7 +36,7 @@ def box(claim_id: str) -> Shown:
 
 
 def verdicts() -> Shown:
-    """The claims by their verdicts; as text, a row per claim, and in a page's text their number. Runs every judge."""
+    """The claims by their verdicts; as text, a row per claim, and in a page's text their number. Runs their studies."""
     everything = verdict.all_judged()
     head = f'<div class="tl-figure tl-ledger"><p class="tl-title">{_count(everything)}</p>'
     count = _fill(_count(everything), INDENTED_WIDTH, "", "") + "\n"
@@ -46,7 +46,7 @@ def verdicts() -> Shown:
 
 
 def ledger(chapter: str) -> Shown:
-    """The claims of a chapter, each under its id; runs their judges. Raises TramplabError for an unknown chapter."""
+    """The claims of a chapter, each under its id; runs their studies. Raises TramplabError for an unknown chapter."""
     chapters = _chapters(verdict.all_judged())
     if chapter not in chapters:
         raise unknown("chapter", chapter, chapters)

@@ -111,11 +111,10 @@ def _css(j: Judged) -> str:
 
 
 def _experiment(claim_id: str) -> list[str]:
-    """A link to the code of the judge, if there is one."""
-    function = verdict.judge_of(claim_id)
-    if function is None:
+    """A link to the code that counts what the verdict says, if there is one."""
+    study = verdict.study_of(claim_id)
+    if study is None:
         return []
-    function = inspect.unwrap(function)
-    path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
+    path, line = Path(inspect.getfile(study.numbers)), inspect.getsourcelines(study.numbers)[1]
     label = f"{path.as_posix().rpartition('/tramplab/')[2]}, line {line}"  # with the folders of its argument and page
     return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]

@@ -1,31 +1,23 @@
-"""Judging a claim by running: the judges that studies declare, what they say, and whether that was expected."""
+"""Judging a claim by running: the finding that is its verdict, held against numbers, and whether that was expected."""
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tramplab.base.errors import TramplabError, unknown
 
 from ..findings import findings, guard
 from ..findings.findings import Finding
 from ..phrases import listed
-from ..table import require_columns
 from . import claims
-from .claims import BESIDES, DEPENDS, FAILS, HOLDS, KINDS, THEN, UNDECIDABLE, Claim
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .claims import BESIDES, DEPENDS, KINDS, THEN, UNDECIDABLE, Claim
 
 #: In place of a verdict, where a guard of the finding that states it is not so.
 REFUTED = "not as written"
-Judge = Callable[[], "Verdict"]
-#: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
-_JUDGES: dict[str, Judge] = {}
 #: claim id -> what tells what real kernels show of it.
 _IN_KERNELS: dict[str, Callable[[], Seen]] = {}
 #: claim id -> verdict, once it was asked for.
@@ -36,10 +28,9 @@ _VERDICTS: dict[str, Verdict] = {}
 class Verdict:
     """What a run says of a claim.
 
-    kind: one of claims.KINDS. because: one or two sentences with the decisive numbers, made from the rows. numbers: the
-    same numbers by name. reason: of a verdict that is a finding, the sentence that says why; the other is on the page already where
-    that says it in short. on: what the verdict depends on, what changed since, or why no run can decide. result: what a
-    citation has, "" where the start of `because` is short enough for one.
+    kind: one of claims.KINDS. because: what its finding says, with the decisive numbers, and why. numbers: the same numbers by
+    name. reason: only why; the rest is on the page already where that says it in short. on: what the verdict depends on, what
+    changed since, or why no run can decide. result: what a citation has, "" where the start of `because` is short enough for one.
     """
 
     kind: str
@@ -99,21 +90,6 @@ class Judged:
         return ""
 
 
-def judges(claim_id: str) -> Callable[[Judge], Judge]:
-    """Declare that a function of no arguments judges a claim; raises TramplabError if another one does already.
-
-    The verdict's kind must follow from rows, as `across` finds it, so that a changed trampoline can change it.
-    """
-
-    def declare(function: Judge) -> Judge:
-        if claim_id in _JUDGES:
-            raise TramplabError(f"two functions judge {claim_id}: {_JUDGES[claim_id].__name__}, {function.__name__}.")
-        _JUDGES[claim_id] = function
-        return function
-
-    return declare
-
-
 def in_kernels(claim_id: str) -> Callable[[Callable[[], Seen]], Callable[[], Seen]]:
     """Declare that a function tells what real kernels show of a claim; raises TramplabError if another one does already."""
 
@@ -138,33 +114,25 @@ def seen_of(claim_id: str) -> Seen | None:
     return _IN_KERNELS[claim_id]()
 
 
-def judge_of(claim_id: str) -> Judge | None:
-    """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for. Of a claim
-    whose verdict is a finding it holds the finding's guards against the numbers of that module, a study.
+def study_of(claim_id: str) -> Any:
+    """The study with the numbers of the finding that is a claim's verdict; None where none is. It is imported when it is first
+    asked for.
 
-    Raises TramplabError where the module that the claim names is not there, or does not judge it.
+    Raises TramplabError where the module that the claim names is not there.
     """
-    claim = claims.get(claim_id)
-    if (finding := findings.of_claim(claim_id)) and claim_id not in _JUDGES:
-        study = _import(claim_id, "judge", claim.judge)
-        by_finding = functools.partial(_by_finding, claim, finding, study)
-        by_finding.__wrapped__ = study.numbers  # type: ignore[attr-defined]  # what a page links to as the experiment
-        _JUDGES[claim_id] = by_finding
-    if claim.judge and claim_id not in _JUDGES:
-        _import(claim_id, "judge", claim.judge)
-        if claim_id not in _JUDGES:
-            raise TramplabError(f'{claims.FILE}: {claim_id}: {claim.judge} has no function with @judges("{claim_id}").')
-    return _JUDGES.get(claim_id)
+    return _import(claim_id, "judge", claims.get(claim_id).judge) if findings.of_claim(claim_id) else None
 
 
-def _by_finding(claim: Claim, finding: Finding, study: Any) -> Verdict:
-    """The verdict on file, if all guards of its finding are so."""
-    numbers = study.numbers(study.rows())
+def _by_finding(claim: Claim, finding: Finding, numbers: Mapping[str, Any]) -> Verdict:
+    """The verdict on file, if all guards of its finding, and of the claim's result, are so by the numbers of its study."""
     stated = findings.stated(finding, numbers)
     if stated.problem:
         return Verdict(REFUTED, f"{finding.id}: {stated.problem}.")
+    if failed := guard.failures(claim.holds, numbers):
+        return Verdict(REFUTED, f"{claim.id}: {'; '.join(failed)}.")
     shown = {name: numbers[name] for name in finding.named}
-    return Verdict(claim.expect, f"{stated.says} {stated.because}", shown, claim.on, stated.because)
+    result = findings.filled(claim.result, f"number of {claim.id}", numbers)
+    return Verdict(claim.expect, f"{stated.says} {stated.because}", shown, claim.on, stated.because, result)
 
 
 def _import(claim_id: str, key: str, module: str) -> ModuleType:
@@ -179,25 +147,15 @@ def _import(claim_id: str, key: str, module: str) -> ModuleType:
 def judge(claim_id: str) -> Verdict | None:
     """The verdict on a claim; None while nothing judges it. The run is made once per process.
 
-    A claim that no run can decide needs no judge. Raises TramplabError for an unknown claim, with near matches.
+    A claim that no run can decide needs no finding. Raises TramplabError for an unknown claim, with near matches.
     """
-    claim, function = claims.get(claim_id), judge_of(claim_id)
-    if function is None:
+    claim, finding = claims.get(claim_id), findings.of_claim(claim_id)
+    if finding is None:
         return Verdict(UNDECIDABLE, "", on=claim.on) if claim.expect == UNDECIDABLE else None
     if claim_id not in _VERDICTS:
-        _VERDICTS[claim_id] = _with_result(claim, function())
+        study = study_of(claim_id)
+        _VERDICTS[claim_id] = _by_finding(claim, finding, study.numbers(study.rows()))
     return _VERDICTS[claim_id]
-
-
-def _with_result(claim: Claim, found: Verdict) -> Verdict:
-    """The same with the claim's result; refuted where a guard of that is not so."""
-    if not claim.result:
-        return found
-    study = _import(claim.id, "judge", claim.judge)
-    known = {**(study.numbers(study.rows()) if hasattr(study, "numbers") else {}), **found.numbers}
-    if failed := guard.failures(claim.holds, known):
-        return Verdict(REFUTED, f"{claim.id}: {'; '.join(failed)}.")
-    return replace(found, result=findings.filled(claim.result, f"number of {claim.id}", known))
 
 
 def judged(claim_id: str) -> Judged:
@@ -211,40 +169,5 @@ def all_judged() -> list[Judged]:
 
 
 def problems() -> list[str]:
-    """Where runs and data/claims.yml do not agree, judges of claims that do not exist included."""
-    strays = [
-        f"{f.__name__}() judges {name}, which is no claim." for name, f in _JUDGES.items() if name not in claims.read()
-    ]
-    return [j.problem for j in all_judged() if j.problem] + strays
-
-
-#: What a verdict can depend on: column -> its name in a sentence.
-BY_ISA = {"isa": "the ISA"}
-BY_RELEASE = {**BY_ISA, "release": "the release"}
-
-
-def across(rows: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tuple[str, str]:
-    """Kind and `on` of a verdict from rows with a column that says whether the claim is true there.
-
-    by: column -> its name in a sentence. Rows that are alike in all of these are one case, in which the claim is true if it is
-    in every row. The first column whose value alone decides is what the verdict depends on.
-
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"isa": ["x86_64", "x86_64", "arm64"], "release": ["v1", "v2", "v2"]})
-    >>> across(rows.assign(truth=[True, True, False]), {"isa": "the ISA", "release": "the release"})
-    ('depends', 'the ISA')
-    >>> across(rows.assign(truth=[True, False, False]), {"isa": "the ISA", "release": "the release"})
-    ('depends', 'the release')
-    >>> across(rows.assign(truth=[False, True, False]), {"isa": "the ISA", "release": "the release"})
-    ('depends', 'the ISA and the release')
-    >>> across(rows.assign(truth=[True, True, False], release="v2"), {"isa": "the ISA", "release": "the release"})
-    ('depends', 'the ISA')
-    """
-    require_columns(rows, [*by, truth])
-    if not len(rows):
-        raise TramplabError("there is no case to judge: the rows are empty.")
-    cases = rows.groupby(list(by), as_index=False, sort=False)[truth].all()
-    if cases[truth].nunique() == 1:
-        return (HOLDS if cases[truth].all() else FAILS), ""
-    alone = [name for column, name in by.items() if (cases.groupby(column)[truth].nunique() == 1).all()]
-    return DEPENDS, alone[0] if alone else listed(by.values())
+    """Where runs and data/claims.yml do not agree."""
+    return [j.problem for j in all_judged() if j.problem]

@@ -122,8 +122,8 @@ def marks(hypothetical: bool, shown: str) -> str:
 
 @runtime_checkable
 class Study(Protocol):
-    """A question and the run that answers it: what a module must have to be a study. Where claims depend on its rows, it
-    has their judges besides, see publish.claims.verdict."""
+    """A question and the run that answers it: what a module must have to be a study. Where findings depend on its rows, and by
+    them claims, it has numbers() besides."""
 
     @property
     def NAME(self) -> str:
