@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..base.arguments import of_name
 from ..ftrace.ops import FL_RCU, FL_RECURSION, FL_SAVE_REGS
+from ..lab.hooks import several
 
 TRACING = "/sys/kernel/tracing"
 COMMAND = "/sys/module/tramplab/parameters/command"
@@ -194,7 +195,7 @@ def _event_inside() -> Part:
 
 
 def _repeated(name: str, says: str, parts: Sequence[Part], of: int) -> Probe:
-    return Probe(f"{name}:{of}", f"{of} of: {says}", tuple(parts[:of]))
+    return Probe(several(name, of), f"{of} of: {says}", tuple(parts[:of]))
 
 
 def _probes() -> list[Probe]:
@@ -235,7 +236,7 @@ def _probes() -> list[Probe]:
     }
     probes = [Probe(name, says, (part,)) for name, (says, part) in one.items()]
     probes.append(Probe("bpf-fmodret", "a BPF fmod_ret program on a security hook", (_bpf("fmod_ret"),), "prctl"))
-    several = {
+    repeated = {
         "ops": ("a module's ops", [_ops(i) for i in range(10)]),
         "fprobe": ("a module's fprobe at the entry", [_fprobe(i) for i in range(10)]),
         "fprobe-exit": ("a module's fprobe at the return", [_fprobe(i, RETURN) for i in range(10)]),
@@ -246,7 +247,7 @@ def _probes() -> list[Probe]:
         "kprobe-multi": ("a BPF program on kprobe.multi", 10 * [multi(False)]),
         "kretprobe-multi": ("a BPF program on kretprobe.multi", 10 * [multi(True)]),
     }
-    probes += [_repeated(name, says, parts, of) for name, (says, parts) in several.items() for of in (2, 10)]
+    probes += [_repeated(name, says, parts, of) for name, (says, parts) in repeated.items() for of in (2, 10)]
     mixed = {
         "function+instance": (traced("function", 1), _instance("tramplab")),
         "ops+function": (_ops(), traced("function", 1)),

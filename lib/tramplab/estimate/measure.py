@@ -62,8 +62,8 @@ def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int,
 
 def hook_estimate(isa: str, spec: str, release: str, args: int, core: Core) -> Estimate:
     """Cycles that a hook adds, by its name or NAME:CALLBACKS; raises TramplabError for one that the lab does not have."""
-    name, _, callbacks = spec.partition(":")
-    return cycles.estimate(run(isa, name, release, args, int(callbacks or 1)), _idle(isa, release, args), core)
+    name, callbacks = hooks.parted(spec)
+    return cycles.estimate(run(isa, name, release, args, callbacks), _idle(isa, release, args), core)
 
 
 @functools.lru_cache(maxsize=8)  # the same for every hook of a set

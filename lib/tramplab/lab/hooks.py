@@ -23,9 +23,11 @@ __all__ = [
     "hypothetical",
     "label",
     "of_release",
+    "parted",
     "placement",
     "requests",
     "require",
+    "several",
     "unreached",
 ]
 
@@ -165,6 +167,25 @@ def label(hook: str, callbacks: int) -> str:
     'ops x10'
     """
     return hook if callbacks == 1 else f"{hook} x{callbacks}"
+
+
+def several(hook: str, callbacks: int) -> str:
+    """The same as it is asked for where it is timed, and called in images and by probes of booted kernels.
+
+    >>> several("ops", 1), several("ops", 10)
+    ('ops', 'ops:10')
+    """
+    return hook if callbacks == 1 else f"{hook}:{callbacks}"
+
+
+def parted(name: str) -> tuple[str, int]:
+    """What several() was given.
+
+    >>> parted("ops"), parted("ops:10"), parted("ops:2+10-elsewhere")
+    (('ops', 1), ('ops', 10), ('ops:2+10-elsewhere', 1))
+    """
+    found = re.fullmatch("(.+):([0-9]+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
 
 
 def _countable() -> str:

@@ -30,7 +30,7 @@ def default_hooks(isa: Isa, release: str = LATEST) -> tuple[str, ...]:
     features = releases.features(isa, release, {})
     had = [h for h in hooks.HOOKS.values() if h.there(features) and h.name != BASELINE and not h.traps]
     counts = {h: [k for k in CALLBACKS if k <= h.most] if h.counts else [1] for h in had}
-    return tuple(f"{h.name}:{k}" if k > 1 else h.name for h, taken in counts.items() for k in taken)
+    return tuple(hooks.several(h.name, k) for h, taken in counts.items() for k in taken)
 
 
 def time_hooks(
@@ -90,7 +90,7 @@ def outdated(result: Result) -> tuple[str, ...]:
     every = {str(s): shape(s) for s in shapes.GRID}
     was = {str(r["hook"]): r["code"] for r in result.rows}
     known = {*every, *EMPTY, *hooks.HOOKS}
-    variants = {name: every.get(name) or hook(name) for name in was if name.partition(":")[0] in known}
+    variants = {name: every.get(name) or hook(name) for name in was if hooks.parted(name)[0] in known}
     now = {s.name: s.code for s in subject(isa, release, variants, args).states}
     return tuple(name for name, code in was.items() if now.get(name) != code)
 

@@ -89,7 +89,7 @@ def _published(isa: str, case: str) -> tuple[float, str] | None:
 
 def _measured(isa: str, hook: str, callbacks: int) -> tuple[float, str] | None:
     """The same of the first saved machine whose windows agree on the hook."""
-    found = saved_times.rows(hook if callbacks == 1 else f"{hook}:{callbacks}", isa=isa)
+    found = saved_times.rows(hooks.several(hook, callbacks), isa=isa)
     if not found:
         return None
     machine, row = next(iter(found.items()))

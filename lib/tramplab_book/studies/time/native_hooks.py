@@ -12,7 +12,7 @@ from tramplab.estimate import cores
 from tramplab.estimate.cores import Core
 from tramplab.estimate.measure import hook_estimate
 from tramplab.estimate.returnstack import settled
-from tramplab.lab.hooks import hypothetical
+from tramplab.lab.hooks import hypothetical, parted
 from tramplab.lab.measure import run
 from tramplab.native import Result
 from tramplab.native.agreement import NEEDED, STEADY, WITHIN
@@ -87,12 +87,12 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
 @each
 def estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> dict[str, object]:
     """What the model of a core says; nothing of a hook that this lab does not have."""
-    name, _, callbacks = hook.partition(":")
+    name, callbacks = parted(hook)
     try:
         e = hook_estimate(isa, hook, release, arguments, cores.get(core))
     except TramplabError:
         return {}
-    hooked = run(isa, name, release, arguments, int(callbacks or 1))
+    hooked = run(isa, name, release, arguments, callbacks)
     band = {"estimate": round(e.mid, 1), "low": round(e.low, 1), "high": round(e.high, 1)}
     return {**band, "missed": settled(hooked, cores.get(core)["return_stack"].value)}
 
