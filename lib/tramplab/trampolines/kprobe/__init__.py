@@ -18,7 +18,9 @@ _BARE, _PROGRAM = "with a bare handler", "with a BPF program"
 
 
 def _each(of: type[Kprobe], breakpoint: bool, bpf: bool) -> Callable[[int], list[Request]]:
-    """What registers one of them."""
+    """What registers one of them, or so many kretprobes."""
+    if of is Kretprobe:
+        return lambda k: [Kretprobe(breakpoint=breakpoint, bpf=bpf, several=k)]
     return lambda _: [of(breakpoint=breakpoint, bpf=bpf)]
 
 

@@ -80,16 +80,6 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
 
 
 HOOKS = (
-    Hook(
-        "bpf-fentry",
-        "a BPF program before the function",
-        lambda m, f: _attach(m, f, False),
-        lambda: [Bpf(fentry=1, kaslr=False)],
-    ),
-    Hook(
-        "bpf-fexit",
-        "a BPF program behind the function, which the trampoline calls",
-        lambda m, f: _attach(m, f, True),
-        lambda: [Bpf(fexit=1, kaslr=False)],
-    ),
+    Hook("bpf-fentry", lambda m, f: _attach(m, f, False), asked=lambda: [Bpf(fentry=1, kaslr=False)]),
+    Hook("bpf-fexit", lambda m, f: _attach(m, f, True), asked=lambda: [Bpf(fexit=1, kaslr=False)]),
 )

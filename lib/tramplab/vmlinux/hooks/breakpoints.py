@@ -9,7 +9,7 @@ from ...emulate.traps import Vector
 from ...ftrace.meant import takes_kretprobe
 from ...ftrace.releases import history
 from ...lab.view import Function
-from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
+from ...trampolines.kprobe import MODULES
 from ..run.machine import RealMachine
 from . import kretprobes, pools, programs, registered
 from .handlers import ENTRY, Given, handler
@@ -137,32 +137,8 @@ def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
 
 _RETURN = f"{NOTES}; {pools.NOTES}; {_BEHIND}"
 HOOKS = (
-    Hook(
-        "kprobe-brk",
-        "a kprobe by a breakpoint, at the first instruction that may have one, with a bare handler",
-        _kprobe,
-        lambda: [Kprobe(breakpoint=True)],
-        notes=NOTES,
-    ),
-    Hook(
-        "kprobe-brk-bpf",
-        "a kprobe by a breakpoint, with a BPF program",
-        _kprobe_event,
-        lambda: [Kprobe(breakpoint=True, bpf=True)],
-        notes=f"{NOTES}; {programs.NOTES}",
-    ),
-    *each(
-        "kretprobe-brk",
-        "a kretprobe by a breakpoint, with a bare handler: the function's return",
-        lambda m, f, n: _kretprobe(m, f, n, kretprobes.make),
-        lambda n: [Kretprobe(breakpoint=True, several=n)],
-        _RETURN,
-    ),
-    *each(
-        "kretprobe-brk-bpf",
-        "a kretprobe by a breakpoint, with a BPF program: the function's return",
-        lambda m, f, n: _kretprobe(m, f, n, kretprobes.event),
-        lambda n: [Kretprobe(breakpoint=True, several=n, bpf=True)],
-        f"{_RETURN}; {programs.NOTES}",
-    ),
+    Hook("kprobe-brk", _kprobe, NOTES),
+    Hook("kprobe-brk-bpf", _kprobe_event, f"{NOTES}; {programs.NOTES}"),
+    *each("kretprobe-brk", lambda m, f, n: _kretprobe(m, f, n, kretprobes.make), _RETURN),
+    *each("kretprobe-brk-bpf", lambda m, f, n: _kretprobe(m, f, n, kretprobes.event), f"{_RETURN}; {programs.NOTES}"),
 )

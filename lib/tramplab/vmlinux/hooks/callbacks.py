@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered, Request
+from ...lab.hooks import parted
 from ...lab.view import Function
-from ...trampolines.plain import Ops, copied, each
+from ...trampolines.plain import Ops, copied
 from ..run import layout, stubs
 from ..run.machine import RealMachine
 from . import inplace
@@ -63,37 +66,23 @@ def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     return made.trampoline
 
 
-def _ops(count: int, flags: int = FL_DYNAMIC, elsewhere: int = 0) -> Hook:
-    """So many ops with these flags. FTRACE_OPS_FL_DYNAMIC stands for where an ops lies: a kernel looks at its address when it is
-    registered (kernel/trace/ftrace.c, __register_ftrace_function), and never when it is called, so all lie in one place here."""
+def _ops(name: str, flags: int = FL_DYNAMIC, elsewhere: int = 0, asked: Callable[[], list[Request]] | None = None) -> Hook:
+    """As many ops with these flags as the name says, and others elsewhere. FTRACE_OPS_FL_DYNAMIC stands for where an ops lies: a
+    kernel looks at its address when it is registered (kernel/trace/ftrace.c, __register_ftrace_function), and never when it is
+    called, so all lie in one place here."""
 
     def attach(machine: RealMachine, function: Function) -> Expected:
         if flags & FL_SAVE_REGS:
             require(machine, "ftrace_regs_caller")
         func = callback(machine)
-        blocks = [seen(machine, function) for _ in range(count)]
+        blocks = [seen(machine, function) for _ in range(parted(name)[1])]
         wanting = [layout.ops(machine, func, flags, [function.site.ip], block) for block, _ in blocks]
         others = [layout.ops(machine, func, flags, [_ELSEWHERE], machine.block(bytes(stubs.BLOCK))) for _ in range(elsewhere)]
         layout.link(machine, [*others, *wanting])
         serve(machine, function, wanting, flags)
         return Expected(tuple(observed for _, observed in blocks))
 
-    if elsewhere:
-        title = f"one ftrace_ops, and {elsewhere} on other functions"
-
-        def wanted() -> list[Request]:
-            return [*(Ops(filter=("no_args",)) for _ in range(elsewhere)), Ops()]
-
-        return Hook(f"ops+{elsewhere}-elsewhere", title, attach, wanted)
-    if flags & FL_SAVE_REGS:
-        return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, lambda: [Ops(save="regs")])
-    if flags & FL_RECURSION:
-        return Hook("ops-assist", "an ftrace_ops that asks for the recursion guard", attach, lambda: [Ops(recursion=True)])
-    if not flags & FL_DYNAMIC:
-        return Hook("ops-static", "an ftrace_ops of the kernel's own data", attach, lambda: [Ops(dynamic=False)])
-    if count == 1:
-        return Hook("ops", "an ftrace_ops", attach, lambda: [Ops()])
-    return Hook(f"ops:{count}", f"{count} ftrace_ops", attach, lambda: each(count))
+    return Hook(name, attach, asked=asked)
 
 
 def _none(machine: RealMachine, function: Function) -> Expected:
@@ -101,15 +90,13 @@ def _none(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("none", "nothing attached", _none, list),
-    _ops(1),
-    _ops(1, 0),
-    _ops(1, FL_DYNAMIC | FL_SAVE_REGS),
-    _ops(1, FL_DYNAMIC | FL_RECURSION),
-    _ops(2),
-    _ops(10),
-    _ops(64),
-    _ops(1, elsewhere=10),
+    Hook("none", _none),
+    _ops("ops"),
+    _ops("ops-static", 0),
+    _ops("ops-regs", FL_DYNAMIC | FL_SAVE_REGS),
+    _ops("ops-assist", FL_DYNAMIC | FL_RECURSION, asked=lambda: [Ops(recursion=True)]),
+    *map(_ops, ("ops:2", "ops:10", "ops:64")),
+    _ops("ops+10-elsewhere", elsewhere=10, asked=lambda: [*(Ops(filter=("no_args",)) for _ in range(10)), Ops()]),
 )
 
 __all__ = ["HOOKS", "Absent", "callback", "seen", "serve"]

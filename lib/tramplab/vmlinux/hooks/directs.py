@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
-from ...trampolines.direct import Direct
-from ...trampolines.plain import Ops
 from ..run import layout, stubs
 from ..run.machine import RealMachine
 from .callbacks import callback, seen, serve
@@ -83,7 +81,7 @@ def _shared(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("direct", "a direct call to code that the site reaches", _near, lambda: [Direct()]),
-    Hook("direct-far", "a direct call to code that it does not reach", _far, lambda: [Direct(far=True)]),
-    Hook("direct+ops", "a direct call and an ftrace_ops on one function", _shared, lambda: [Direct(), Ops()]),
+    Hook("direct", _near),
+    Hook("direct-far", _far),
+    Hook("direct+ops", _shared),
 )

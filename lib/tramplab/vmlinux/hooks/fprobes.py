@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from ...ftrace.layout import bucket
 from ...ftrace.ops import FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
-from ...trampolines.fprobe import Fprobe
 from ..run import layout
 from ..run.machine import RealMachine
 from . import graph, inplace, programs, rethooks
@@ -161,53 +159,15 @@ _ENTRY = f"where a graph tracer serves it (v6.14 to v6.18): {graph.NOTES}"
 _EXIT = f"where a graph tracer serves it (from v6.14 on): {graph.NOTES}; before that: {rethooks.NOTES}"
 
 
-def _hooks(name: str, title: str, notes: str, make: Callable[[RealMachine, Function], _Made], **lab: Any) -> Iterator[Hook]:
-    """Those with so many of one kind. lab: what the lab's Fprobe is asked for."""
-    return each(
-        name,
-        title,
-        lambda m, f, n: _register(m, f, lambda: make(m, f), n),
-        lambda n: [Fprobe(**lab) for _ in range(n)],
-        notes,
-    )
+def _hooks(name: str, notes: str, make: Callable[[RealMachine, Function], _Made]) -> Iterator[Hook]:
+    """Those with so many of one kind."""
+    return each(name, lambda m, f, n: _register(m, f, lambda: make(m, f), n), notes)
 
 
 HOOKS = (
-    *_hooks(
-        "fprobe",
-        "an fprobe with a bare handler: the function's entry",
-        _ENTRY,
-        lambda m, f: _bare(m, f, "entry_handler"),
-    ),
-    *_hooks(
-        "fprobe-exit",
-        "an fprobe with a bare handler: the function's return",
-        _EXIT,
-        lambda m, f: _bare(m, f, "exit_handler"),
-        entry=False,
-        exit=True,
-    ),
-    *_hooks(
-        "kprobe-multi",
-        "BPF's kprobe_multi link, an fprobe with a BPF program: the function's entry",
-        _ENTRY,
-        lambda m, f: _link(m, f, "entry_handler"),
-        multi=True,
-    ),
-    *_hooks(
-        "kretprobe-multi",
-        "BPF's kprobe_multi link, an fprobe with a BPF program: the function's return",
-        _EXIT,
-        lambda m, f: _link(m, f, "exit_handler"),
-        entry=False,
-        exit=True,
-        multi=True,
-    ),
-    Hook(
-        "kprobe-session",
-        "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
-        lambda m, f: _register(m, f, lambda: _link(m, f, *_LINKED), 1),
-        lambda: [Fprobe(exit=True, multi=True)],
-        _EXIT,
-    ),
+    *_hooks("fprobe", _ENTRY, lambda m, f: _bare(m, f, "entry_handler")),
+    *_hooks("fprobe-exit", _EXIT, lambda m, f: _bare(m, f, "exit_handler")),
+    *_hooks("kprobe-multi", _ENTRY, lambda m, f: _link(m, f, "entry_handler")),
+    *_hooks("kretprobe-multi", _EXIT, lambda m, f: _link(m, f, "exit_handler")),
+    Hook("kprobe-session", lambda m, f: _register(m, f, lambda: _link(m, f, *_LINKED), 1), _EXIT),
 )

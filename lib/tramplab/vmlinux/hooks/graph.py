@@ -146,18 +146,7 @@ def _attach(machine: RealMachine, function: Function, wanted: int) -> Expected:
 
 
 HOOKS = (
-    Hook(
-        "graph",
-        "a function graph tracer: entry and return",
-        lambda m, f: _attach(m, f, 1),
-        lambda: [Fgraph()],
-        notes=NOTES,
-    ),
-    Hook(
-        "graph-entry",
-        "a function graph tracer that does not want to see the return",
-        lambda m, f: _attach(m, f, 0),
-        lambda: [Fgraph(declines=True)],
-        notes=NOTES,
-    ),
+    Hook("graph", lambda m, f: _attach(m, f, 1), NOTES),
+    # one that does not want to see the return
+    Hook("graph-entry", lambda m, f: _attach(m, f, 0), NOTES, lambda: [Fgraph(declines=True)]),
 )

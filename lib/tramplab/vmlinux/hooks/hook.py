@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from ...base.errors import TramplabError
 from ...ftrace.ops import Request
+from ...lab import names
+from ...lab.hooks import several
 from ...lab.view import Function
 from ..run.arguments import FIRST
 from ..run.machine import RealMachine
@@ -50,32 +52,29 @@ class Expected:
 class Hook:
     """A hook of real kernels.
 
-    name: as on the command line.
-    title: in a few words.
+    name: as on the command line; of a hook of the lab's as in lab.names.
     attach: attaches it and returns the expected state of a call; raises Absent.
-    lab: the lab's requests for the same, None where it has nothing like it.
     notes: differences to a booted kernel, beside state.FAKED, for the reader.
+    asked: the lab's requests for the same, where no hook of the lab's has this name or it asks otherwise.
     """
 
     name: str
-    title: str
     attach: Callable[[RealMachine, Function], Expected]
-    lab: Callable[[], list[Request]] | None = None
     notes: str = ""
+    asked: Callable[[], list[Request]] | None = None
+
+    def lab(self) -> list[Request]:
+        """The lab's requests for the same; raises TramplabError where it has nothing like it."""
+        if self.asked:
+            return self.asked()
+        hook, callbacks = names.of_image(self.name)
+        return hook.requests(callbacks)
 
 
-def each(
-    name: str,
-    title: str,
-    attach: Callable[[RealMachine, Function, int], Expected],
-    lab: Callable[[int], list[Request]],
-    notes: str = "",
-) -> Iterator[Hook]:
-    """A hook for each number of consumers of one kind on a function, as in "fprobe" and "fprobe:2". attach and lab are given the
-    number."""
+def each(name: str, attach: Callable[[RealMachine, Function, int], Expected], notes: str = "") -> Iterator[Hook]:
+    """A hook for each number of consumers of one kind on a function, as in "fprobe" and "fprobe:2". attach is given the number."""
     for n in (1, 2, 10):
-        called, said = (name, title) if n == 1 else (f"{name}:{n}", f"{title}; {n} of them")
-        yield Hook(called, said, lambda m, f, n=n: attach(m, f, n), lambda n=n: lab(n), notes)  # type: ignore[misc]
+        yield Hook(several(name, n), lambda m, f, n=n: attach(m, f, n), notes)  # type: ignore[misc]
 
 
 def require(machine: RealMachine, *symbols: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...lab.view import Function
-from ...trampolines.kprobe import Kprobe, Kretprobe
 from ..run import layout
 from ..run.machine import RealMachine
 from . import inplace, kretprobes, pools, programs, registered
@@ -67,20 +66,8 @@ def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("kprobe", "a kprobe on the patch site, with a bare handler", _kprobe, lambda: [Kprobe()]),
-    Hook("kprobe-bpf", "a kprobe on the patch site, with a BPF program", _kprobe_event, lambda: [Kprobe(bpf=True)], programs.NOTES),
-    *each(
-        "kretprobe",
-        "a kretprobe with a bare handler: the function's return",
-        lambda m, f, n: _kretprobe(m, f, n, kretprobes.make),
-        lambda n: [Kretprobe(several=n)],
-        pools.NOTES,
-    ),
-    *each(
-        "kretprobe-bpf",
-        "a kretprobe with a BPF program: the function's return",
-        lambda m, f, n: _kretprobe(m, f, n, kretprobes.event),
-        lambda n: [Kretprobe(several=n, bpf=True)],
-        f"{pools.NOTES}; {programs.NOTES}",
-    ),
+    Hook("kprobe", _kprobe),
+    Hook("kprobe-bpf", _kprobe_event, programs.NOTES),
+    *each("kretprobe", lambda m, f, n: _kretprobe(m, f, n, kretprobes.make), pools.NOTES),
+    *each("kretprobe-bpf", lambda m, f, n: _kretprobe(m, f, n, kretprobes.event), f"{pools.NOTES}; {programs.NOTES}"),
 )

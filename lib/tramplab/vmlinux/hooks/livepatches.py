@@ -41,10 +41,6 @@ def _attach(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook(
-        "livepatch",
-        "a live patch, whose handler sends the call on to another function",
-        _attach,
-        lambda: [Ops(callback="lab_livepatch", go_to="new_one_arg")],
-    ),
+    # whose handler sends the call on to another function
+    Hook("livepatch", _attach, asked=lambda: [Ops(callback="lab_livepatch", go_to="new_one_arg")]),
 )

@@ -73,7 +73,7 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
     releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), dict(overridden))
     for row in result["hooks"]:
         hook = hooks.HOOKS.get(row["hook"])
-        if row["status"] != "measured" or hook is None or hook.lab is None:
+        if row["status"] != "measured" or hook is None:
             continue
         try:
             lab_row = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
@@ -126,11 +126,9 @@ def built(kernel: dict[str, Any]) -> list[str]:
 def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args: int = 1) -> Run:
     """The lab's call of a function with so many arguments, in the nearest release that it knows; raises TramplabError for a hook
     that this release has not there."""
-    wanted = hooks.get(hook).lab
-    requests = wanted() if wanted else []
     kernel = Kernel(isa, releases.nearest(release), **dict(overridden))
     called = kernel.function(FUNCTIONS[args])
-    with kernel.attached(called, *requests):
+    with kernel.attached(called, *hooks.get(hook).lab()):
         return kernel.call(called, *range(1, args + 1))
 
 

@@ -98,13 +98,11 @@ def _of(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
 
 def _lab(kernel: Kernel, hook: str) -> dict[str, dict[str, Any]]:
     """Place -> what the lab's unwinder finds as its first instruction is reached; nothing where it does not have the hook."""
-    wanted = HOOKS[hook].lab
-    assert wanted is not None
     by_tracer = hook == "graph" or (hook.startswith("fprobe") and fprobes_on_graph_tracer(kernel.features))
     asked = by_tracer or recovery.HOOKS in recovery.ASKED[kernel.isa.name]
     handler = "lab_kprobe_pre" if hook.startswith("kprobe") else "lab_callback"
     try:
-        traced = traced_both(kernel, Variant(wanted, handler), (asked,))
+        traced = traced_both(kernel, Variant(HOOKS[hook].lab, handler), (asked,))
     except TramplabError:  # it has no such hook
         return {}
     places: dict[str, dict[str, Any]] = {}
