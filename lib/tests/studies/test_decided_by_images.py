@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from tramplab.returns import mechanisms
 from tramplab.vmlinux.results import beside
 from tramplab.vmlinux.saved import saved
 from tramplab_book.studies.front import answers
@@ -157,7 +158,7 @@ def test_mechanisms_that_see_a_return_rank_alike(isa, ranked):
 @pytest.mark.parametrize("isa", ISAS)
 def test_the_answer_ranks_as_images_do(isa):
     """The sentence under the figure, which names them from the cheapest on."""
-    hooks = {"fgraph": "graph", "kretprobe": "kretprobe" if isa == "x86_64" else "kretprobe-brk", "fprobe, fgraph": "fprobe-exit"}
+    hooks = {name: build.image for name, build in mechanisms.newest(isa).items() if name != mechanisms.FEXIT}
     known = return_costs.totals(return_costs.rows())
     newest = known[(known["isa"] == isa) & (known["release"] == "v7.2")].set_index("mechanism")["instructions"]
     bare = [name for name in newest.sort_values().index if name in hooks]

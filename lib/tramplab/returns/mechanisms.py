@@ -14,6 +14,8 @@ from ..emulate.machine import RECORD
 from ..ftrace import releases
 from ..ftrace.meant import kprobes_break
 from ..ftrace.ops import Request
+from ..lab import hooks, names
+from ..lab.hooks import Hook
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
 from ..trampolines.fprobe import Fgraph, Fprobe
@@ -22,7 +24,7 @@ from ..trampolines.kprobe import Kretprobe
 KRETPROBE, RETHOOK, FGRAPH, FPROBE, FEXIT = "kretprobe", "fprobe, rethook", "fgraph", "fprobe, fgraph", "BPF fexit"
 #: The same with BPF programs that perf, or a link of kprobe_multi, brings there; fexit's is one by itself.
 KRETPROBE_BPF, MULTI = "BPF kretprobe", "BPF kprobe_multi"
-#: Mechanism -> as the lab and `tramplab native` call it.
+#: Mechanism -> as the lab calls it, but for breakpoints.
 HOOKS = {
     KRETPROBE: "kretprobe",
     RETHOOK: "fprobe-exit",
@@ -41,13 +43,11 @@ class Build:
     """A kernel, and the mechanism that hooks a return there.
 
     mechanism: a name of MECHANISMS.
-    debian: the name under which the same is counted in Debian's kernels.
     """
 
     isa: str
     mechanism: str
     release: str
-    debian: str = ""
 
     def kernel(self, meter: str = RECORD) -> Kernel:
         """It, booted; meter: as for Kernel()."""
@@ -56,6 +56,16 @@ class Build:
     def request(self, entry: bool = False) -> Request:
         """What is attached: one probe that sees returns, and with entry= entries too."""
         return of_name(_WHAT, self.mechanism, MECHANISMS)(self, entry)
+
+    @property
+    def hook(self) -> Hook:
+        """The lab's."""
+        return hooks.of_release(HOOKS[self.mechanism], releases.features(isas.get(self.isa), self.release, {}))
+
+    @property
+    def image(self) -> str:
+        """As images of real kernels call it."""
+        return names.image(self.hook.name)
 
     @property
     def name(self) -> str:
@@ -89,28 +99,16 @@ def builds(isa: str) -> tuple[Build, ...]:
     """All builds of an ISA, only those that kernels have, in order, with bare handlers except for fexit's program; raises
     TramplabError for an unknown ISA."""
     isas.get(isa)
-    found = [
-        Build(isa, KRETPROBE, release, debian="kretprobe-brk" if breaks(isa, release) else "kretprobe")
-        for release in _KRETPROBES[isa]
-    ]
-    if isa in _RETHOOKS:
-        found.append(Build(isa, RETHOOK, _RETHOOKS[isa], debian="fprobe-exit"))
-    found.append(Build(isa, FGRAPH, LATEST, debian="graph"))
-    found.append(Build(isa, FPROBE, LATEST, debian="fprobe-exit"))
-    found.append(Build(isa, FEXIT, LATEST, debian="bpf-fexit"))
-    return tuple(found)
+    rethooks = [Build(isa, RETHOOK, _RETHOOKS[isa])] if isa in _RETHOOKS else []
+    newest = (Build(isa, mechanism, LATEST) for mechanism in (FGRAPH, FPROBE, FEXIT))
+    return (*(Build(isa, KRETPROBE, release) for release in _KRETPROBES[isa]), *rethooks, *newest)
 
 
 @functools.cache
 def programs(isa: str) -> tuple[Build, ...]:
     """What runs a BPF program at the return beside fexit, in order: on the same kernels' kretprobes and fprobes."""
-    items = []
-    for build in builds(isa):
-        if build.mechanism == KRETPROBE:
-            items.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
-        elif build.mechanism in (RETHOOK, FPROBE):
-            items.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
-    return tuple(items)
+    runs = {KRETPROBE: KRETPROBE_BPF, RETHOOK: MULTI, FPROBE: MULTI}
+    return tuple(Build(isa, runs[build.mechanism], build.release) for build in builds(isa) if build.mechanism in runs)
 
 
 def newest(isa: str) -> dict[str, Build]:

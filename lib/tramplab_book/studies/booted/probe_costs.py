@@ -11,6 +11,7 @@ from tramplab.base.errors import TramplabError
 from tramplab.boot import saved
 from tramplab.boot.probes import PROBES
 from tramplab.isa import ISAS
+from tramplab.lab import names
 from tramplab.vmlinux.results import beside
 from tramplab.vmlinux.saved import saved as images
 
@@ -25,28 +26,6 @@ MECHANISM, HANDLER, AROUND = "mechanism", "our handler", "around it"
 UNITS = {"added": "insns", "mechanism": "insns", "lab": "insns", "share": "%", "instructions": "added"}
 #: Arguments of the function that is probed.
 _ARGS = 3
-#: Probes that are hooks of an image by the same name.
-_SAME = (
-    *("ops", "ops-assist", "ops-regs", "ops:2", "ops:10", "ops+10-elsewhere", "direct+ops", "bpf-fentry", "bpf-fexit"),
-    *(f"{name}{several}" for name in ("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi") for several in ("", ":2", ":10")),
-    "kprobe-session",
-)
-#: Probes whose hook is another one where they are breakpoints.
-_BREAKPOINTS = ("kprobe", "kprobe-bpf", "kretprobe", "kretprobe:2", "kretprobe:10", "kretprobe-bpf")
-#: Probe -> the hook whose mechanism it is; of several the first that an image has.
-_HOOKS: dict[str, tuple[str, ...]] = {
-    **{name: (name,) for name in _SAME},
-    "direct": ("direct", "direct-far"),
-    **{name: (name, name.replace("probe", "probe-brk")) for name in _BREAKPOINTS},
-    **dict.fromkeys(("function", "instance", "trigger", "stack", "perf-function"), ("ops",)),
-    **dict.fromkeys(("graph", "graph-threshold"), ("graph",)),
-    "kprobe-event": ("kprobe", "kprobe-brk"),
-    "kretprobe-event": ("kretprobe", "kretprobe-brk"),
-    "fprobe-event": ("fprobe",),
-    "fprobe-event-exit": ("fprobe-exit",),
-}
-#: Those of which nothing is around the mechanism but handlers and programs of ours: booted and image are comparable.
-COMPARED = (*_SAME, "direct", *_BREAKPOINTS)
 #: The probes that are drawn.
 _DRAWN = (
     *("ops", "ops:2", "direct", "bpf-fentry", "bpf-fexit", "fprobe", "fprobe-exit", "kprobe", "kretprobe", "kprobe-multi"),
@@ -63,7 +42,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, version, probe, error (of the kernel that refused it, "" for none), added (instructions of a system
     call), turned (the same when the probes are measured in the reverse order), handler (of these in handlers and programs of
     ours), mechanism (of the image's hook of this kind, called by the lab's machine, without its callback), lab (the same of the
-    lab's kernel), and compared (nothing else is around it). Numbers are missing where there are none.
+    lab's kernel), and compared (nothing is around it but handlers and programs of ours). Numbers are missing where there are none.
     """
     configs = {found["kernel"]["sha256"]: found["kernel"] for found in images.every()}
     records = []
@@ -71,13 +50,13 @@ def rows() -> pd.DataFrame:
         kernel = found["kernel"]
         head = {"isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
         for row in found["probes"]:
-            hook = next((h for h in _HOOKS.get(row["probe"], ()) if h in found["image"]), "")
+            hook = next((h for h in names.images(row["probe"]) if h in found["image"]), "")
             lab = _lab(configs[kernel["sha256"]], hook) if hook and "added" in row else None
             mechanism = found["image"].get(hook) if "added" in row else None
             counts = {"added": row.get("added"), "turned": row.get("reversed", row.get("added"))}
-            numbers = {**counts, "handler": row.get("handlers"), "mechanism": mechanism, "lab": lab}
-            compared = row["probe"] in COMPARED and mechanism is not None
-            records.append({**head, "probe": row["probe"], "error": row.get("refused", ""), **numbers, "compared": compared})
+            columns = {**counts, "handler": row.get("handlers"), "mechanism": mechanism, "lab": lab}
+            compared = mechanism is not None and row.get("handlers") is not None
+            records.append({**head, "probe": row["probe"], "error": row.get("refused", ""), **columns, "compared": compared})
     frame = pd.DataFrame(records)
     for name in ("added", "turned", "handler", "mechanism", "lab"):
         frame[name] = frame[name].astype("Float64")
@@ -168,7 +147,7 @@ def every(frame: pd.DataFrame) -> pd.DataFrame:
 def compared(frame: pd.DataFrame) -> pd.DataFrame:
     """What the image and the booted kernel can be held against each other in, all releases: columns isa, release, probe, booted
     (without handlers), image, apart (booted less image)."""
-    part = frame[frame["compared"] & frame["added"].notna() & frame["handler"].notna()]
+    part = frame[frame["compared"] & frame["added"].notna()]
     booted = (part["added"] - part["handler"]).round().astype(int)
     out = part[["isa", "release", "probe"]].assign(booted=booted, image=part["mechanism"].astype(int))
     out["apart"] = out["booted"] - out["image"]

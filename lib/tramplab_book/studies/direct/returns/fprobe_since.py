@@ -10,6 +10,7 @@ from tramplab.estimate.returnstack import CALLERS, replay
 from tramplab.ftrace.releases import NEWEST
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
+from tramplab.lab.names import image
 from tramplab.lab.run import Run
 from tramplab.vmlinux.saved import saved
 
@@ -84,7 +85,7 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
 
 def _whole(isa: str, release: str, hook: str, hooked: Run) -> dict[str, object]:
     returns = replay(hooked)
-    return {"debian": saved.added(isa, release, hook), "own": returns.own, "outer": returns.outer}
+    return {"debian": saved.added(isa, release, image(hook)), "own": returns.own, "outer": returns.outer}
 
 
 # --- What is shown

@@ -9,6 +9,7 @@ import pandas as pd
 from tramplab.emulate.machine import RECORD
 from tramplab.ftrace.ops import Request
 from tramplab.isa import ISAS
+from tramplab.lab.hooks import several
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.run import Run
 from tramplab.returns import PARTS, SHADOW, held
@@ -30,16 +31,10 @@ NAME = "many_probes"
 TITLE = "Many probes on returns: on one function, on many"
 #: Probes on one function; functions with a probe each.
 PROBES, FUNCTIONS = (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 12)
-#: A mechanism -> what asks for so many on one function, with bare handlers and then with BPF programs. The function graph tracer
+#: Mechanisms of which there are so many on one function, with bare handlers and then with BPF programs. The function graph tracer
 #: alone has one user here.
-_ON_ONE: dict[str, Callable[[str, int], list[Request]]] = {
-    KRETPROBE: lambda isa, k: [Kretprobe(breakpoint=breaks(isa, LATEST), several=k)],
-    FPROBE: lambda isa, k: [Fprobe(entry=False, exit=True) for _ in range(k)],
-    KRETPROBE_BPF: lambda isa, k: [Kretprobe(breakpoint=breaks(isa, LATEST), several=k, bpf=True)],
-    MULTI: lambda isa, k: [Fprobe(entry=False, exit=True, multi=True) for _ in range(k)],
-    FEXIT: lambda isa, k: [Bpf(fexit=k)],
-}
-#: The same -> what asks for one on each of some functions; the memory of programs is not compared.
+_ON_ONE = (KRETPROBE, FPROBE, KRETPROBE_BPF, MULTI, FEXIT)
+#: A mechanism -> what asks for one on each of some functions; the memory of programs is not compared.
 _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
     KRETPROBE: lambda isa, names: [Kretprobe(breakpoint=breaks(isa, LATEST), filter=names)],
     FPROBE: lambda isa, names: [Fprobe(entry=False, exit=True, filter=names)],
@@ -79,7 +74,7 @@ def rows() -> pd.DataFrame:
 
 
 def _on_one(kernel: Kernel, mechanism: str, probes: int) -> dict[str, object]:
-    requests = _ON_ONE[mechanism](kernel.isa.name, probes)
+    requests = get(kernel.isa.name, mechanism).hook.requests(probes)
     return _row(kernel, mechanism, requests, (FUNCTION,), probes)
 
 
@@ -208,7 +203,7 @@ def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
     what one adds in Debian's kernel of the same release."""
     kernels = {PLAIN: by_probes(frame[frame["isa"] == "x86_64"]), MITIGATED: by_probes(mitigated(frame))}
     wide = pd.concat([_wide(of, "probes", "instructions").assign(booted=name) for name, of in kernels.items()])
-    wide = wide.sort_values("mechanism", key=lambda s: s.map([*_ON_ONE].index), kind="stable")
+    wide = wide.sort_values("mechanism", key=lambda s: s.map(_ON_ONE.index), kind="stable")
     counts = [_debian(str(r.mechanism), str(r.booted)) for r in wide.itertuples()]
     wide["Debian"] = ["-" if n is None else str(n) for n in counts]
     out = wide[["mechanism", "booted", *map(str, PROBES), "Debian"]].reset_index(drop=True)
@@ -217,7 +212,7 @@ def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _debian(mechanism: str, booted: str) -> int | None:
-    hook = get("x86_64", mechanism).debian if mechanism in _DEBIAN else ""
+    hook = get("x86_64", mechanism).image if mechanism in _DEBIAN else ""
     counted = saved.with_mitigations(LATEST, hook, NONE if booted == PLAIN else SRSO)
     return counted and counted[0]
 
@@ -246,7 +241,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def _image_step(isa: str, mechanism: str) -> int:
     """Instructions that a further probe adds in Debian's image of the newest release, which has to be counted."""
-    counted = [saved.added(isa, LATEST, f"{get(isa, mechanism).debian}:{n}") for n in (2, 10)]
+    counted = [saved.added(isa, LATEST, several(get(isa, mechanism).image, n)) for n in (2, 10)]
     two, ten = (n for n in counted if n is not None)
     return round((ten - two) / 8)
 

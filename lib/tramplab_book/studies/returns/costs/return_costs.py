@@ -134,7 +134,7 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
 def _whole(build: Build, hooked: Run) -> dict[str, object]:
     returns = replay(hooked)
     return {
-        "debian": saved.added(build.isa, build.release, build.debian),
+        "debian": saved.added(build.isa, build.release, build.image),
         "traps": int(hooked.recording.each(lambda pc: hooked.name_of(pc) == "lab_trap_entry").sum()),
         "own": returns.own,
         "outer": returns.outer,

@@ -8,7 +8,7 @@ from tramplab.estimate.returnstack import CALLERS, ENTRIES, ReturnStackResult, e
 from tramplab.isa import ISAS
 from tramplab.lab.call import RecordedCall
 from tramplab.lab.run import Run
-from tramplab.returns.mechanisms import builds
+from tramplab.returns.mechanisms import Build, builds
 from tramplab.vmlinux.booted.mitigations import SRSO
 from tramplab.vmlinux.saved import saved
 
@@ -95,8 +95,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _safe(isa: str, release: str, mechanism: str) -> str:
     """Mispredicted returns of the call in Debian's kernel, booted with retpolines and SRSO's safe return; "-" for none counted."""
-    hook = next(build.debian for build in builds(isa) if (build.release, build.mechanism) == (release, mechanism))
-    counted = saved.with_mitigations(release, hook, SRSO) if isa == "x86_64" else None
+    counted = saved.with_mitigations(release, Build(isa, mechanism, release).image, SRSO) if isa == "x86_64" else None
     return str(counted[1]) if counted else "-"
 
 
