@@ -6,6 +6,7 @@ from tramplab.boot.probes import PROBES
 from tramplab.lab import names
 from tramplab.lab.hooks import HOOKS, parted
 from tramplab.native import cached
+from tramplab.native.states import EMPTY
 from tramplab.vmlinux import hooks as images
 from tramplab.vmlinux.saved import saved
 
@@ -57,3 +58,4 @@ def test_every_probe_of_boots_is_named_or_no_hook_of_the_lab_s():
 def test_what_was_timed_has_the_names_of_the_lab():
     timed = {str(row["hook"]) for result in cached.saved(cached.HOOKS).values() for row in result.rows}
     assert len(timed) > 30 and not [name for name in timed if HOOKS[parted(name)[0]].traps]
+    assert set(EMPTY.values()) - {""} <= HOOKS.keys()

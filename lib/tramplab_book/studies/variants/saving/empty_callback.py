@@ -7,8 +7,8 @@ import pandas as pd
 from tramplab.emulate.machine import COUNT
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import FUNCTIONS
+from tramplab.native import states
 from tramplab.native.cached import EMPTY, saved
-from tramplab.native.states import hook
 
 from ....publish.figures.chart import stacked_bars
 from ....publish.figures.figure import Figure
@@ -21,16 +21,8 @@ from .save_set_cycles import bars
 
 NAME = "empty_callback"
 TITLE = "Trampolines that call what does nothing, timed"
-#: The name that it is timed by -> what it is called here.
-CALLED = {
-    "empty-ten": "ten instructions",
-    "empty-live": "ops-live",
-    "empty-clobbered": "ops-clobbered",
-    "empty-ops": "ops",
-    "empty-ops-regs": "ops-regs",
-}
 #: No hook of the lab's, and no kernel's.
-SKETCHED = (CALLED["empty-ten"],)
+SKETCHED = ("ten instructions",)
 UNITS = {"instructions": "added", "cycles": "added"}
 
 
@@ -42,14 +34,15 @@ def rows() -> pd.DataFrame:
     callback's own), cycles (that a call takes more natively).
     """
     items = []
-    for name, result in saved(EMPTY).items():
+    for machine, result in saved(EMPTY).items():
         isa, args = str(result.provenance["isa"]), int(str(result.provenance["arguments"]))
-        head = {"isa": isa, "machine": native_machine.called(result, name)}
+        head = {"isa": isa, "machine": native_machine.called(result, machine)}
         for row in result.rows:
-            if row["agreed"] and row["hook"] in CALLED:
-                counted = added(isa, str(row["hook"]), args)
+            name = str(row["hook"])
+            if row["agreed"] and name in states.EMPTY:
+                counted = added(isa, name, args)
                 timed = {"args": args, "instructions": counted, "cycles": round(float(str(row["cycles_over"])), 2)}
-                items.append({**head, "hook": CALLED[str(row["hook"])], **timed})
+                items.append({**head, "hook": states.EMPTY[name] or SKETCHED[0], **timed})
     frame = flagged(pd.DataFrame(items), also=SKETCHED)
     frame.attrs["units"] = UNITS
     return frame
@@ -60,7 +53,7 @@ def added(isa: str, name: str, args: int) -> int:
     kernel = Kernel(isa, meter=COUNT)
     function, arguments = kernel.function(FUNCTIONS[args]), range(1, args + 1)
     idle = kernel.call(function, *arguments).counts.total.instructions
-    with hook(name)(kernel, function):
+    with states.hook(name)(kernel, function):
         return kernel.call(function, *arguments).counts.total.instructions - idle
 
 
