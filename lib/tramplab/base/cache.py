@@ -1,7 +1,7 @@
 """The folder in which things are kept from run to run.
 
 A file's name has a digest of all that it was made from, or of its content, so it never goes stale; it appears in one rename, and is
-whole for whoever finds it. A disk that spoils files is for `rm -r` of the folder.
+always found whole. Where a disk has spoilt files, `rm -r` of the folder has them made again.
 """
 
 from __future__ import annotations
