@@ -75,7 +75,7 @@ def test_a_detour_is_the_same_on_both_sides_and_in_the_price(ends):
             continue
         by = part.set_index(["side", "place"])[["instructions", "loads", "stores", "taken"]]
         assert (by.loc[(BEHIND, BEYOND)] == by.loc[(AHEAD, BEYOND)]).all()
-        more, price = reach_boundary.detour(part), reach_price.detour(prices, isa, release)
+        more, price = by.loc[(BEHIND, BEYOND)] - by.loc[(BEHIND, LAST)], reach_price.detour(prices, isa, release)
         assert list(more) == [price["instructions"], price["loads"], price["stores"], price["branches_taken"]]
         assert more["instructions"] > 0 and more["stores"] == 0 and price["mispredicted"] == 0
 

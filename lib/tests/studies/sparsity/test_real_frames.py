@@ -37,7 +37,7 @@ def test_what_is_quoted_follows_from_the_rows():
     assert n["slots-same"] < n["slots-total"] == len(rows) == real_frames.numbers(rows.assign(same=True))["slots-same"]
     place = (rows["kernel"] == "7.2-arm64") & (rows["provider"] == "ftrace_caller") & (rows["slot"] == "x3")
     other = rows.assign(same=rows["same"] & ~place, kernel_kind=rows["kernel_kind"].where(~place, GARBAGE))
-    assert real_frames.numbers(other)["providers-same"] == n["providers-same"] - 1
+    assert real_frames.numbers(other)["slots-same"] == n["slots-same"] - 1
     lines = real_frames.table(other)
     assert len(lines) == len(real_frames.table(rows)) + 1
     line = lines[(lines["image"] == "7.2-arm64") & (lines["provider"] == "- x3")]

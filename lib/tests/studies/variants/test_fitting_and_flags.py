@@ -62,7 +62,6 @@ def test_numbers_of_fitting_are_differences(fitted):
     line = fitting.newest(fitted).set_index(["isa", "step"])
     for isa in ISAS:
         assert n[f"{isa}-live-fewer"] == str(line.loc[(isa, 1), "usual"] - line.loc[(isa, 1), "total"])
-    assert fitting.more_writes(fitted.assign(usual_writes=1))[0] == 0 < n["more-writes"] < n["steps"] <= n["all-steps"]
 
 
 # -- the word of flags

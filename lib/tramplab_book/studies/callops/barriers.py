@@ -113,15 +113,13 @@ def body(frame: pd.DataFrame) -> Body:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many waits each scheme's plan has, fences not counted, "riscv64-trap-waits"; without how many
-    kinds of waits it breaks, "riscv64-trap-needed", which, "riscv64-trap-needs", and which fences, "riscv64-trap-fences"; how it
-    ends where all others are left out at once, "riscv64-trap-bare". riscv64's are of a hart with Ziccif; of one that need not fetch
-    whole they begin with "riscv64-trap-any"."""
+    """What the prose quotes: without how many kinds of waits a scheme breaks, "riscv64-trap-needed", which, "riscv64-trap-needs",
+    and which fences, "riscv64-trap-fences"; how it ends where all others are left out at once, "riscv64-trap-bare". riscv64's are
+    of a hart with Ziccif; of one that need not fetch whole they begin with "riscv64-trap-any"."""
     frame = frame.assign(of=frame["scheme"] + frame["hart"].map({ANY: f"-{ANY}"}).fillna(""))
     bare = frame[frame["barrier"] == OTHERS]
     frame = frame[frame["barrier"] != OTHERS]
     out: dict[str, object] = {f"{r.of}-bare": r.outcome for r in bare.itertuples()}
-    out |= {f"{of}-waits": int(n) for of, n in frame[~frame["fence"]].groupby("of")["times"].sum().items()}
     for of, part in frame[frame["need"] == BREAKS].groupby("of"):
         waits, fences = (list(part[part["fence"] == fence]["barrier"]) for fence in (False, True))
         out |= {f"{of}-needed": len(waits), f"{of}-needs": ", ".join(waits)}

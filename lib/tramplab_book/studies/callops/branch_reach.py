@@ -192,10 +192,10 @@ def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> f
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
-    of the newest what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); the least text computed
-    for in which BL does not reach all of it ("bl-short-mib"); and of all places and texts what x86-64's CALL and riscv64's pair
-    reach at the least ("call-least", "pair-least") and a JAL and the lone JALR at the most ("jal-most", "lone-most")."""
+    """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"), and its
+    text in MiB ("pair-mib"); of that of the newest what the lone JALR does ("lone-text"); the least text computed for in which BL
+    does not reach all of it ("bl-short-mib"); and of all places and texts what x86-64's CALL and riscv64's pair reach at the least
+    ("call-least", "pair-least") and a JAL and the lone JALR at the most ("jal-most", "lone-most")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
     every = dict(list(frame.groupby("branch")["reached"]))
     short = [size for size in SIZES if _of(frame, "BL", TEXT, f"{size} MiB") < 100]
@@ -203,7 +203,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "jal-text": percent(_of(frame, JAL, TEXT)),
         "lone-text": percent(_of(frame, LONE, TEXT)),
         "pair-mib": f"{debian[PAIR]:.0f}",
-        "lone-mib": f"{debian[LONE]:.0f}",
         "bl-short-mib": min(short) if short else "none",
         "call-least": percent(every["CALL"].min()),
         "pair-least": float(every[PAIR].min()),

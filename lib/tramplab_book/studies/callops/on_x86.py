@@ -142,7 +142,7 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
+    """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions;
     "copies-first-comes-text", "-cpus", "-tasks" of the plans, "copies-text-total" of all plans together; "copy-bytes", of a lone
     ops' trampoline; and "wrong-calls", how many of all loads did not call every ops or changed the result."""
     names = {COPIES: "copies", POINTER: "pointer"}
@@ -150,7 +150,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for r in frame.itertuples():
         key = f"{names[str(r.built)]}-{str(r.what).replace(',', '').replace(' ', '-')}"
         if r.what in LOADS:
-            values |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
+            values[f"{key}-added"] = int(r.instructions)
         else:
             values |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
     for built, name in names.items():

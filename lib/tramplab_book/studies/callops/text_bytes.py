@@ -136,11 +136,11 @@ def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: st
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
-    ("-call-ops-each"), and how much of it is alignment ("-alignment-each"); of riscv64 what one patched instruction without
-    CALL_OPS adds ("-fixed-each", "-fixed-alignment-each"), and alignment without compressed instructions
-    ("-long-alignment-each"); of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions
-    that need one ("-signed"); of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of
-    one's own code on x86-64."""
+    ("-call-ops-each"), and how much of it is alignment ("-alignment-each"); of riscv64 the alignment that one patched
+    instruction without CALL_OPS adds ("-fixed-alignment-each"), and that without compressed instructions ("-long-alignment-each");
+    of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions that need one ("-signed");
+    of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of one's own code on
+    x86-64."""
     values: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
     bodies = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
     values["mean"] = f"{bodies['each'].iloc[0]:.0f}"
@@ -148,8 +148,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         added = more(frame, isa, CALL_OPS, usual)
         values[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
         values |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
-    fixed, pad = more(frame, "riscv64", FIXED), each(frame, "arm64", PLAIN, BTI)[PAD]
-    values |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
+    pad = each(frame, "arm64", PLAIN, BTI)[PAD]
+    values["riscv64-fixed-alignment-each"] = _digit(more(frame, "riscv64", FIXED)[PADDING])
     values["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
     values |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
     values["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"

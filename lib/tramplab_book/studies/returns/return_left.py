@@ -66,12 +66,11 @@ golden = table
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
+    """Numbers for the prose: "x86_64-v7-2-bytes", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
     values: dict[str, object] = {}
     for r in shares(frame).itertuples():
         key = f"{r.isa}-{slug(str(r.release))}"
-        values |= {f"{key}-percent": int(r.percent), f"{key}-bytes": int(r.bytes), f"{key}-functions": int(r.functions)}
-        values |= {f"{key}-times": f"{r.times:.1f}"}
+        values |= {f"{key}-bytes": int(r.bytes), f"{key}-times": f"{r.times:.1f}"}
     for r in frame.itertuples():
         values[f"{r.isa}-{slug(str(r.release))}-{slug(str(r.part))}-bytes"] = int(r.bytes)
     return values

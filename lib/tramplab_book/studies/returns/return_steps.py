@@ -117,14 +117,13 @@ def body(_: pd.DataFrame) -> Stepper:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """Numbers for the prose: instructions of every stretch, like "kretprobe-tidy", of all behind the function, "kretprobe-all", and
-    of those behind the handler, "-after"; how often it stores before the handler, "-stores"."""
+    """Numbers for the prose: instructions of every stretch, like "kretprobe-tidy", and of all behind the function, "kretprobe-all";
+    how often it stores before the handler, "-stores"."""
     values = {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
     stores = frame[frame["from"] == TRAMPOLINE].set_index("isa")["stores"]
     for name in frame["isa"].unique():
-        after = values[f"{name}-{TIDY}"] + values[f"{name}-{LEAVE}"]
-        whole = after + values[f"{name}-{TRAMPOLINE}"] + values[f"{name}-{HANDLER}"]
-        values |= {f"{name}-all": whole, f"{name}-after": after, f"{name}-stores": int(stores[name])}
+        whole = sum(values[f"{name}-{stretch}"] for stretch in (TRAMPOLINE, HANDLER, TIDY, LEAVE))
+        values |= {f"{name}-all": whole, f"{name}-stores": int(stores[name])}
     return values
 
 

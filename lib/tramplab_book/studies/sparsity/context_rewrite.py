@@ -134,8 +134,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
-    "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; the most instructions that change in one, "arm64-changed";
-    accepted ones that compute something else than on a full set, "wrong-total"; and lines of what rewrites, "rewriter-lines"."""
+    "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; accepted ones that compute something else than on a full set,
+    "wrong-total"; and lines of what rewrites, "rewriter-lines"."""
     wrong = (frame["outcome"] == ACCEPTED) & ~frame["same"].astype(bool)
     values: dict[str, object] = {"programs": frame["program"].nunique(), "wrong-total": int(wrong.sum())}
     sources = [Path(str(context.__file__)).with_name(f"{name}.py") for name in _REWRITER]
@@ -143,7 +143,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for isa, part in frame.groupby("isa", sort=False):
         for word, kind in (("accepted", ACCEPTED), ("unfilled", UNFILLED), ("helper", HELPER)):
             values[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
-        values[f"{isa}-changed"] = int(part["changed"].max())
     return values
 
 

@@ -24,8 +24,6 @@ PROBES = {"entry": False, "entry and return": True}
 ENTRY, BOTH = PROBES
 #: The fills that were talked about: what there is, and what makes it look like the kernel's.
 FILLS = ("plain", "kernel")
-#: Why p7 is no run's to decide.
-UNDECIDED = "what is acceptable is a judgement"
 #: What was merged, by where an ISA has its pt_regs.
 MERGED = (f"plain, {IN_PLACE}", f"plain, {CPU}")
 UNITS = {"link": "added", "instructions": "added", "share": "%"}
@@ -112,16 +110,15 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
-    "-both-share" in percent; what was merged, at the entry, "arm64-merged-percent", and what was proposed, on the stack,
-    "arm64-proposed-percent"; "riscv64-plain-per-cpu-inline" (instructions, see inlined()) and "riscv64-merged-inline-percent"."""
-    values: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
-    values |= {f"{r.isa}-merged-inline-percent": round(r.share) for r in inlined().itertuples() if r.way in MERGED}
+    """Numbers for the prose by ISA and way, as in "arm64-plain-per-cpu": "-share" and "-both-share" in percent; what was merged, at
+    the entry, "arm64-merged-percent", and what was proposed, on the stack, "arm64-proposed-percent";
+    "riscv64-merged-inline-percent", see inlined()."""
+    merged = (r for r in inlined().itertuples() if r.way in MERGED)
+    values: dict[str, object] = {f"{r.isa}-merged-inline-percent": round(r.share) for r in merged}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         values[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
-            values[f"{r.isa}-link-added"] = r.link
             if r.way == f"plain, {STACK}":
                 values[f"{r.isa}-proposed-percent"] = round(r.share)
             if r.way in MERGED:

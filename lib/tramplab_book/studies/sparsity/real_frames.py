@@ -139,18 +139,14 @@ def _of(part: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
-    hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
-    """
-    parts = dict(_each(frame))
+    """Numbers for the prose: "kernels-total"; "slots-total", "slots-same"; and slots of a kind that a provider leaves,
+    "6.12-amd64-return_to_handler-garbage"."""
     values: dict[str, object] = {
         "kernels-total": frame["kernel"].nunique(),
-        "providers-total": len(parts),
-        "providers-same": sum(bool(part["same"].all()) for part in parts.values()),
         "slots-total": len(frame),
         "slots-same": int(frame["same"].sum()),
     }
-    for (kernel, provider), part in parts.items():
+    for (kernel, provider), part in _each(frame):
         values |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
     return values
 

@@ -111,12 +111,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain". In the newest release, at the
     entry: how many conclusions are right of what accessors can be asked, through them, "accessors-right" of "accessors-asked", and
     from that pt_regs, "same-right"; of what only a pt_regs can be asked, from it, "more-right" of "more-asked", of these of flags,
-    "flags-right" of "flags-asked"; from a breakpoint's, "breakpoint-right" of "breakpoint-asked". At the return: what the accessor
-    for the stack pointer gives, "arm64-return-sp", and for the value, "arm64-return-value". How many consumers read the fields of
-    STATE, "arm64-state-readers" of "arm64-readers", and the most fields that one reads, "arm64-most-read"; and how many of those
-    that a breakpoint's pt_regs serves ftrace_regs_caller's, in its last release of RELEASES, does not, "arm64-all-fails", and how
-    many of these are kprobes, "arm64-all-fails-kprobes". What ftrace_get_regs() gives with each provider in SAID and in the newest
-    release, "NULL", "full", or something else than it should, "not full", as "riscv64-v6-5-ftrace_caller-gives"."""
+    "flags-right" of "flags-asked"; from a breakpoint's, "breakpoint-right" of "breakpoint-asked". How many consumers read the
+    fields of STATE, "arm64-state-readers" of "arm64-readers", and the most fields that one reads, "arm64-most-read"; and how many
+    of those that a breakpoint's pt_regs serves ftrace_regs_caller's, in its last release of RELEASES, does not, "arm64-all-fails".
+    What ftrace_get_regs() gives with each provider in SAID and in the newest release, "NULL", "full", or something else than it
+    should, "not full", as "riscv64-v6-5-ftrace_caller-gives"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
     out: dict[str, object] = {"consumers": some["consumer"].nunique()}
     made = frame[(frame["way"] == PARTIAL) & (frame["provider"] == ENTRY) & frame["consumer"].isin((MODE, CHAIN))]
@@ -130,15 +129,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     parts["breakpoint"] = trap
     for name, part in parts.items():
         out |= {f"{name}-right": int((part["outcome"] == RIGHT).sum()), f"{name}-asked": len(part)}
-    back = new[(new["provider"] == BACK) & (new["way"] == ACCESSORS)]
-    for consumer, name in (("stack-pointer", "sp"), ("return-value", "value")):
-        out |= {f"{r.isa}-return-{name}": r.outcome for r in back[back["consumer"] == consumer].itertuples()}
     for isa, readers in state_readers(frame).items():
         here = trap[trap["isa"] == isa]
         out |= {f"{isa}-state-readers": len(readers), f"{isa}-readers": len(here)}
         out[f"{isa}-most-read"] = int(here["fields"].str.split().str.len().max())
-    for isa, lost in unserved(frame).items():
-        out |= {f"{isa}-all-fails": len(lost), f"{isa}-all-fails-kprobes": sum(c.startswith("emulate") for c in lost)}
+    out |= {f"{isa}-all-fails": len(lost) for isa, lost in unserved(frame).items()}
     given = pd.concat([at_the_time(), some])
     for r in given[(given["consumer"] == FULL) & (given["way"] == ACCESSORS)].itertuples():
         answer = "not full" if r.outcome != RIGHT else "NULL" if r.said == "0x0" else "full"

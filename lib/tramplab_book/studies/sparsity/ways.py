@@ -179,10 +179,10 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
-    "-memory" (B), "-fields" (written), "-right", "-asked" and "-serves" (are all of WANTED right, "yes" or "no"?); how many of
-    "fills-total" serve every consumer, "fills-whole"; and after how many full saves and other ways a kprobe's emulated step is
-    right, "step-full-right" of "step-full-total", "step-other-right" of "step-other-total"."""
+    """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-stack" (B), "-fields" (that are
+    written), "-right", "-asked" and "-serves" (are all of WANTED right, "yes" or "no"?); how many of "fills-total" serve every
+    consumer, "fills-whole"; and after how many full saves and other ways a kprobe's emulated step is right, "step-full-right" of
+    "step-full-total", "step-other-right" of "step-other-total"."""
     values: dict[str, object] = {}
     fills = frame[frame["kind"] == COPY]
     values |= {"fills-total": len(fills), "fills-whole": int((fills["right"] == fills["asked"]).sum())}
@@ -192,8 +192,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         values |= {f"step-{name}-right": int((part["outcome"] == RIGHT).sum()), f"step-{name}-total": len(part)}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
-        values |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
-        values |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split())}
+        values |= {f"{key}-added": r.instructions, f"{key}-stack": r.stack, f"{key}-fields": len(r.wrote.split())}
         values |= {f"{key}-right": r.right, f"{key}-asked": r.asked, f"{key}-serves": "yes" if r.serves else "no"}
     return values
 

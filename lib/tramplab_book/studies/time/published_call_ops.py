@@ -203,8 +203,8 @@ def off(frame: pd.DataFrame, one: Table, kind: str) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
-    estimates is off, and of some cases the published time in ns, and the published, the counted and the estimated ratio to one
-    ops with CALL_OPS, the last with its band."""
+    estimates is off, and of some cases the published time in ns, and the published and the counted ratio to one ops with
+    CALL_OPS."""
     values: dict[str, object] = {}
     for one in TABLES:
         name = one.machine.lower()
@@ -216,8 +216,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             key = f"{name}-{case.replace(' ', '-').replace('/', '-')}"
             values[f"{key}-ns"], values[f"{key}-ratio"] = f"{row['published']:g}", f"{row['published_ratio']:g}"
             values[f"{key}-instructions-ratio"] = f"{row['instructions_ratio']:g}"
-            if one.core:
-                values[f"{key}-cycles-ratio"] = _ratio(row)
     return values
 
 

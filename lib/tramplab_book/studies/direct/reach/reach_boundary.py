@@ -173,29 +173,15 @@ def span(part: pd.DataFrame) -> int:
     return int(inside.max() - inside.min())
 
 
-def detour(part: pd.DataFrame) -> pd.Series:
-    """What one place further adds to a call, as instructions, loads, stores and taken: the same behind and ahead, or the larger."""
-    counts = ["instructions", "loads", "stores", "taken"]
-    by = part.set_index(["side", "place"])[counts]
-    sides = [side for side in (BEHIND, AHEAD) if (side, BEYOND) in by.index]
-    return pd.DataFrame([by.loc[(side, BEYOND)] - by.loc[(side, LAST)] for side in sides]).max()
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and release, such as "arm64-v7-2-span", "-behind", "-ahead" (distances to the last place, in
-    words) and, where a kernel has a way for it, "-beyond-added", "-beyond-loads-added" and "-beyond-taken-added";
-    "arm64-same-since", the first release from which on all of it is so."""
+    words); "arm64-same-since", the first release from which on all of it is so."""
     values: dict[str, object] = {"arm64-same-since": same_since(frame, "arm64")}
     for (isa, release), part in frame.groupby(["isa", "release"], sort=False):
         name = f"{isa}-{str(release).replace('.', '-')}"
         values[f"{name}-span"] = about(span(part))
         for r in part[part["place"] != BEYOND].itertuples():
             values[f"{name}-{r.side}"] = about(r.distance)
-        real = part[~part["hypothetical"]]
-        if (real["place"] == BEYOND).any():
-            more = detour(real)
-            values |= {f"{name}-beyond-added": int(more["instructions"]), f"{name}-beyond-loads-added": int(more["loads"])}
-            values[f"{name}-beyond-taken-added"] = int(more["taken"])
     return values
 
 

@@ -33,7 +33,7 @@ ALL, LOWEST, OTHERS, NONE, ABSENT = "all", "some, the lowest", "some, not the lo
 MEANINGS = {ALL: theme.RIGHT, LOWEST: theme.ONE, OTHERS: theme.TWO, NONE: theme.NOTICED, ABSENT: theme.NOTHING}
 DEBIAN = "Debian"
 #: Layouts of arm64 by their names in data/addresses.yml.
-MODULES, KASLR, NO_KASLR = "modules", "BPF, KASLR", "BPF, nokaslr"
+KASLR, NO_KASLR = "BPF, KASLR", "BPF, nokaslr"
 #: And the one of BPF on riscv64.
 BELOW = "BPF"
 UNITS = {"text": "MiB", "image": "MiB", "room": "B", "inside": "B", "lowest": "B"}
@@ -180,11 +180,10 @@ def _one(frame: pd.DataFrame, isa: str, release: str, layout: str, kernel: str =
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and
-    of arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside"), how near the lowest
-    place is ("arm64-kaslr-lowest") and whether sites reach that ("arm64-kaslr-first", without KASLR "arm64-nokaslr-first"),
-    without it what is in reach of the first and of the last site ("arm64-first-inside", "arm64-last-inside"); and the least
-    text computed for with which a first site does not reach the lowest place ("arm64-lost-text"), and with which modules have
-    no room that every site reaches ("arm64-window-lost-text"). And riscv64's room for BPF ("riscv64-bpf-room")."""
+    of arm64 with KASLR how near the lowest place for BPF is ("arm64-kaslr-lowest") and whether sites reach that
+    ("arm64-kaslr-first", without KASLR "arm64-nokaslr-first"), without it what is in reach of the first and of the last site
+    ("arm64-first-inside", "arm64-last-inside"); and the least text computed for with which a first site does not reach the lowest
+    place ("arm64-lost-text"). And riscv64's room for BPF ("riscv64-bpf-room")."""
     release = kernels()[0][1]
     values: dict[str, object] = {}
     for isa in ISAS:
@@ -192,14 +191,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         values |= {f"{isa}-text": f"{debian['text']:.0f}", f"{isa}-image": f"{debian['image']:.0f}"}
     kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (KASLR, NO_KASLR))
     values["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
-    values |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
     values |= {"arm64-kaslr-first": _in_reach(kaslr), "arm64-nokaslr-first": _in_reach(plain)}
     values["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
     values |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
     lost = [size for size in SIZES if _one(frame, "arm64", release, NO_KASLR, f"{size} MiB").loc["first", "case"] in (OTHERS, NONE)]
     values["arm64-lost-text"] = f"{min(lost)} MiB" if lost else "none"
-    lost = [size for size in SIZES if _one(frame, "arm64", release, MODULES, f"{size} MiB").loc["first", "case"] == ABSENT]
-    values["arm64-window-lost-text"] = f"{min(lost)} MiB" if lost else "none"
     return values
 
 

@@ -130,14 +130,11 @@ def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: of arm64 in the newest release the instructions and stores of ftrace_caller before it leaves to a
-    direct call out of reach ("far-instructions", "far-stores"), and its instructions before it calls the list function
-    ("shared-before") and behind that ("shared-behind")."""
+    direct call out of reach ("far-instructions", "far-stores")."""
     _, release = kernels()[0]
     of = frame[(frame["isa"] == "arm64") & (frame["release"] == release) & (frame["place"] == "ftrace_caller")]
     far = of[of["case"] == FAR]
-    before, behind = of.loc[of["case"] == SHARED, "instructions"]
-    left: dict[str, object] = {f"far-{what}": int(far[what].sum()) for what in ("instructions", "stores")}
-    return left | {"shared-before": int(before), "shared-behind": int(behind)}
+    return {f"far-{what}": int(far[what].sum()) for what in ("instructions", "stores")}
 
 
 LIMITS = (

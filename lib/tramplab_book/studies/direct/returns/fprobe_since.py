@@ -148,12 +148,12 @@ def speeds() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
+    """Numbers for the prose: "x86_64-return-v7-2-added", instructions, "-debian", "-missed" (in the call and above
     it); and "v11-return-ratio", throughput after the move over that before, published."""
     values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{r.event}-{r.release.replace('.', '-')}"
-        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-missed": f"{r.own}+{r.outer}"}
+        values |= {f"{key}-added": int(r.instructions), f"{key}-missed": f"{r.own}+{r.outer}"}
         if not pd.isna(r.debian):
             values[f"{key}-debian"] = int(r.debian)
     return values | {f"{r.round}-{r.event}-ratio": f"{r.ratio:.2f}" for r in speeds().itertuples()}

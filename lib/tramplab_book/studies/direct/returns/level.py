@@ -74,13 +74,13 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, as in "arm64-jump-near-own": mispredicted returns of the call; "-above", of its callers, "-added",
-    instructions, and of what no kernel has "-more", those over the call to the same place; and "callers"."""
+    """Numbers for the prose, as in "arm64-jump-near-own": mispredicted returns of the call; "-above", of its callers, and of
+    what no kernel has "-more", instructions over the call to the same place; and "callers"."""
     values: dict[str, object] = {"callers": CALLERS}
     called = {(r.isa, r.release, r.place): r.instructions for r in frame[frame["way"] == "call"].itertuples()}
     for r in frame.itertuples():
         key = f"{r.isa}-{r.way}-{r.place}"
-        values |= {f"{key}-own": r.own, f"{key}-above": r.above, f"{key}-added": r.instructions}
+        values |= {f"{key}-own": r.own, f"{key}-above": r.above}
         if r.hypothetical:
             values[f"{key}-more"] = r.instructions - called[r.isa, r.release, r.place]
     return values

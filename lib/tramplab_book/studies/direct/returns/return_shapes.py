@@ -175,13 +175,12 @@ def _missed(known: pd.DataFrame) -> list[str]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), "-stores", "-kept" (where the arguments
-    are while the function runs) and "-returns" ("called" or "hijacked"), and the same of "-fprobe-list" and so on."""
+    """Numbers for the prose: "arm64-direct-bytes", "-kept" (where the arguments are while the function runs) and "-returns"
+    ("called" or "hijacked"), and the same of "-fprobe-list" and so on."""
     values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{r.way.replace(', ', '-')}"
-        values |= {f"{key}-bytes": int(r.bytes), f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-stores": int(r.stores)}
-        values |= {f"{key}-kept": r.kept, f"{key}-returns": "hijacked" if r.hijacked else "called"}
+        values |= {f"{key}-bytes": int(r.bytes), f"{key}-kept": r.kept, f"{key}-returns": "hijacked" if r.hijacked else "called"}
     return values
 
 

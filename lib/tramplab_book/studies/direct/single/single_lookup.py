@@ -126,13 +126,12 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
-    series "arm64-lookup-1000-added", and "arm64-lookup-1000-more-buckets-added"."""
+    """Numbers for the prose: "buckets" and "more-buckets", and of the mean call with the buckets of the series
+    "arm64-lookup-1000-added", and "arm64-lookup-1000-more-buckets-added"."""
     values: dict[str, object] = {"buckets": SERIES, "more-buckets": FILTER}
     for r in frame.itertuples():
-        name = f"{r.isa}-{r.way}"
         more = "-more-buckets" if r.buckets == FILTER else ""
-        values |= {f"{name}-each-step": r.each, f"{name}-{r.functions}{more}-added": round(r.instructions)}
+        values[f"{r.isa}-{r.way}-{r.functions}{more}-added"] = round(r.instructions)
     return values
 
 

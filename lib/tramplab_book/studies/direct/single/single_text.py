@@ -80,15 +80,11 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
-    of text that the way takes more than the kernel as it is."""
-    values: dict[str, object] = {}
+    """Numbers for the prose of the newest kernels: "arm64-beside-more", KiB of text that the way takes more than the kernel as it
+    is."""
     last = newest(frame)
     base = last[last["way"] == IN_OPS].set_index("isa")["kernel_bytes"]
-    for r in last.itertuples():
-        values |= {f"{r.isa}-functions": r.functions, f"{r.way}-per-function": r.per_function}
-        values[f"{r.isa}-{r.way}-more"] = round((r.kernel_bytes - base[r.isa]) / 1024)
-    return values
+    return {f"{r.isa}-{r.way}-more": round((r.kernel_bytes - base[r.isa]) / 1024) for r in last.itertuples()}
 
 
 FIGURES = (

@@ -155,15 +155,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
-    "arm64-probes-4-deepest"; "arm64-kretprobe-list-32-cpus" (bytes); "arm64-data-more"; "data", "depth", "shadow" (bytes);
-    "cpus" (of the largest machine)."""
+    """Numbers for the prose: "arm64-kretprobe-rings-most" (bytes for TASKS tasks); "arm64-probes-4-deepest";
+    "arm64-kretprobe-list-32-cpus" (bytes); "arm64-data-more"; "data", "depth", "shadow" (bytes); "cpus" (of the largest
+    machine)."""
     shadow = frame[frame["keeps"] == STACK]
     size = int((shadow["shadow"] // shadow["tasks"]).max())
     values: dict[str, object] = {"data": DATA, "depth": DEPTH, "tasks": TASKS, "shadow": size, "cpus": max(MACHINES)}
-    for r in whole(frame).itertuples():
-        key = f"{r.isa}-{slug(r.name)}"
-        values |= {f"{key}-call": int(r.call), f"{key}-default": int(r.default), f"{key}-even": int(r.even)}
     for r in frame[frame["tasks"] == TASKS].itertuples():
         values[f"{r.isa}-{slug(r.name)}-most"] = int(r.bytes)
     values |= {f"{r.isa}-probes-{r.probes}-deepest": int(r.deepest) for r in more().itertuples()}

@@ -181,13 +181,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
-    "-debian", "-stores", "-traps", "-missed" (in the call and above it), and by part
-    "x86_64-kretprobe-exception-step"."""
+    "-debian", "-traps", and by part "x86_64-kretprobe-exception-step"."""
     values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
-        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-traps": int(r.traps)}
-        values[f"{key}-missed"] = f"{r.own}+{r.outer}"
+        values |= {f"{key}-added": int(r.instructions), f"{key}-traps": int(r.traps)}
         if not pd.isna(r.debian):
             values[f"{key}-debian"] = int(r.debian)
     for r in frame.itertuples():

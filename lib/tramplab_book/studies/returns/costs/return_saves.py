@@ -129,17 +129,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
-    return frame[(frame["isa"] == isa) & (frame["saves"] == saves)].set_index("consumer")
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
+    """Numbers for the prose, as in "x86_64-value-added": instructions; "-right" and "-asked"."""
     values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.saves)}"
-        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
-        values[f"{key}-asked"] = int(r.asked)
+        values |= {f"{key}-added": int(r.instructions), f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
     return values
 
 

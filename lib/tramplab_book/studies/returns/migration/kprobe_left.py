@@ -190,30 +190,17 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def gone(frame: pd.DataFrame, isa: str) -> tuple[int, int]:
-    """Bytes that go, and bytes of all but the exceptions, which others have too."""
-    return _bytes(frame, isa, KRETPROBE), _bytes(frame, isa, *(p for p in PARTS if p != EXCEPTION))
-
-
-#: What may go: kretprobes alone, or kprobes on ftrace as well, for which the claim's author saw fprobes, too.
-ALONE, BOTH = "kretprobes alone", "kprobes on ftrace, too"
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-left-share" (with them),
-    "-functions" (that go), "-ftrace", "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe",
-    "-kprobe" (bytes); "-fields" (of a task or CPU, that go); "-debian-percent", kretprobes' part of kprobes' code in the newest
-    of Debian's images that all ISAs have."""
+    """Numbers for the prose: by ISA "x86_64-left-share" of the bytes of code; "-functions" (that go); "-ftrace" (bytes of the entry
+    through it); "-instance" (bytes of the struct); "-fields" (of a task or CPU, that go); "-debian-percent", kretprobes' part of
+    kprobes' code in the newest of Debian's images that all ISAs have."""
     values: dict[str, object] = {}
     data = fields()
-    names = {FTRACE: "ftrace", INSTRUCTION_: "instruction", EXCEPTION: "exception", PROBE: "probe"}
     for isa in dict.fromkeys(frame["isa"]):
-        image = kernel(isa).image
-        part, whole = gone(frame, isa)
-        values |= {f"{isa}-gone": part, f"{isa}-all": whole, f"{isa}-left-share": round(1 - part / _bytes(frame, isa, *PARTS), 3)}
+        values[f"{isa}-left-share"] = round(1 - _bytes(frame, isa, KRETPROBE) / _bytes(frame, isa, *PARTS), 3)
         values[f"{isa}-functions"] = int(((frame["isa"] == isa) & (frame["part"] == KRETPROBE)).sum())
-        values |= {f"{isa}-{called}": _bytes(frame, isa, of) for of, called in names.items()}
-        values |= {f"{isa}-{called}": image.struct(s).size for s, called in _STRUCTS.items()}
+        values[f"{isa}-ftrace"] = _bytes(frame, isa, FTRACE)
+        values[f"{isa}-instance"] = kernel(isa).image.struct("kretprobe_instance").size
         some = data[data["isa"] == isa]
         members = listed(f"{r.struct.replace('lab_pcpu', 'per-CPU')}.{r.field}" for r in some.itertuples())
         values[f"{isa}-fields"] = members or "none"
@@ -222,7 +209,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {f"{isa}-debian-percent": int(n) for isa, n in percent.items()}
 
 
-_STRUCTS = {"kprobe": "kprobe", "kretprobe": "kretprobe", "kretprobe_instance": "instance"}
 FIGURES = (
     Figure(
         "fig-kprobe-left",

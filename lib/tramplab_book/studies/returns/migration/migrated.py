@@ -215,22 +215,21 @@ def stack_pointers() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; "-read", how many are
-    right under a kretprobe; and in OLDER, "x86_64-v6-16-kprobe_multi-same". Of all uses and ISAs how often the value is read,
-    "value-total", and the same, "value-same", and the kept registers, "kept-total", and lost, "kept-lost"; "without-sp", Debian's
-    kernels whose return_to_handler does not pass the stack pointer, and by ISA how many do, "x86_64-sp-told"."""
+    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-lost"; "-read", how many are right under a
+    kretprobe; and in OLDER, "x86_64-v6-16-kprobe_multi-same". Of all uses and ISAs how often the value is read, "value-total", and
+    the same, "value-same", and the kept registers, "kept-total", and lost, "kept-lost"; "without-sp", Debian's kernels whose
+    return_to_handler does not pass the stack pointer, and by ISA how many do, "x86_64-sp-told"."""
     data = stack_pointers()
     values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
     values |= {f"{isa}-sp-told": int(told.sum()) for isa, told in data.groupby("isa")["told"]}
     for field, kind, name in (("value", SAME, "same"), ("kept", LOST, "lost")):
         outcomes = frame["outcome"][frame["field"] == field]
         values |= {f"{field}-total": len(outcomes), f"{field}-{name}": int((outcomes == kind).sum())}
-    kinds = {"same": SAME, "lost": LOST, "shim": SHIMMED, "never": NEVER}
     parts = {"": frame} | {f"{slug(str(release))}-": part for release, part in older().groupby("release")}
     for of, part in parts.items():
         for _, r in counted(part).iterrows():
             key = f"{r['isa']}-{of}{slug(r['use'])}"
-            values |= {f"{key}-{name}": int(r[kind]) for name, kind in kinds.items()}
+            values |= {f"{key}-same": int(r[SAME]), f"{key}-lost": int(r[LOST])}
             values[f"{key}-read"] = int(r[[SAME, LOST, SHIMMED]].sum())
     return values
 

@@ -110,22 +110,16 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return printed
 
 
-def _added(frame: pd.DataFrame, isa: str, how: str, probe: str = RETURN) -> int:
-    some = frame[(frame["isa"] == isa) & (frame["how"] == how) & (frame["probe"] == probe)]
-    return int(some["instructions"].sum())
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
-    too, "-shim" the shim's part, "-stores", "-right" and "-asked"."""
+    """Numbers for the prose, as in "arm64-where-added": instructions with a handler at the return; "-shim" the shim's part,
+    "-right" and "-asked"."""
     values: dict[str, object] = {}
     shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
     data = totals(frame)
     for r in data[data["probe"] == RETURN].itertuples():
         key = f"{r.isa}-{slug(r.how)}"
-        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-shim": int(shim[r.isa, r.how])}
+        values |= {f"{key}-added": int(r.instructions), f"{key}-shim": int(shim[r.isa, r.how])}
         values |= {f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
-        values[f"{key}-both"] = _added(frame, r.isa, r.how, BOTH)
     return values
 
 

@@ -169,7 +169,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release", "-right",
+    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-right",
     functions that were replaced, and "-shares", is a further ops let in; "functions-total", how many there are;
     "x86_64-stacked-total", those with arguments on the stack, and "-stacked-right", those of them that find their arguments where
     the stack is changed; "missed-total" and "missed-outer", mispredicted returns of a call that goes on elsewhere, and of its
@@ -179,8 +179,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
-        values |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
-        values |= {f"{name}-right": int(r.plain_right + r.stacked_right), f"{name}-shares": "yes" if r.shares else "no"}
+        values |= {f"{name}-added": int(r.added), f"{name}-right": int(r.plain_right + r.stacked_right)}
+        values[f"{name}-shares"] = "yes" if r.shares else "no"
     called = frame[frame["save"] == "ip+sp, call"]
     for r in called.itertuples():
         values |= {f"{r.isa}-stacked-total": r.stacked, f"{r.isa}-stacked-right": r.stacked_right}

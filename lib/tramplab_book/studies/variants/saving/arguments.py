@@ -16,7 +16,6 @@ from tramplab.lab.measure import STUDIED
 from ....publish.figures.chart import dumbbell
 from ....publish.figures.figure import Figure
 from ...memo import once
-from ...shared.growth import step
 from ...shared.hypothetical import flagged, named
 from ...shared.order import largest_first
 
@@ -78,16 +77,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
-    of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
-    "arm64-ops-added", the instructions added with two arguments. Of hooks made for the function, and of the others, on all ISAs:
-    "made-lines" and "other-lines", how many there are, "-flat", of how many the instructions are the same for every function,
-    and "-flat-bytes", of how many the bytes."""
+    of eight arguments, and "arm64-ops-added", the instructions added with two arguments. Of hooks made for the function, and of the
+    others, on all ISAs: "made-lines" and "other-lines", how many there are, "-flat", of how many the instructions are the same for
+    every function, and "-flat-bytes", of how many the bytes."""
     values: dict[str, object] = {}
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         moved = line.set_index("args")["bytes_moved"]
         for args in (moved.index[0], moved.index[-1]):
             values[f"{isa}-{hook}-{args}"] = int(moved[args])
-        values[f"{isa}-{hook}-step"] = step(moved.to_dict())
         values[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
     flat = frame.groupby(["isa", "hook"])[["instructions", "bytes_moved"]].nunique() == 1
     made = flat.index.isin(MADE, level="hook")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pandas as pd
 
 from tramplab.emulate.machine import COUNT, RECORD
-from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Request
 from tramplab.isa import ISAS, get
 from tramplab.lab.kernel import Kernel
@@ -113,18 +112,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
-    "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; how a site
-    reaches BPF's code in the newest release, "arm64-reach", and what the way through ftrace_caller adds where it does not,
-    "arm64-far-step"."""
+    """Numbers for the prose of a call with two arguments: "x86_64-bare-total", instructions of everything but the program;
+    "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; and what the way through ftrace_caller adds, "arm64-far-step"."""
     values: dict[str, object] = {}
     for r in overhead(frame[frame["args"] == 2]).itertuples():
-        values |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
+        values[f"{r.isa}-{r.variant}-total"] = int(r.instructions)
     for r in frame[(frame["args"] == 2) & (frame["part"] != "callback")].itertuples():
         values[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
-    for isa in ISAS:
-        values |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
-    return values
+    return values | {f"{isa}-far-step": far_step(isa) for isa in ISAS}
 
 
 @functools.cache

@@ -34,7 +34,7 @@ FORMS: dict[str, Sketch | None] = {
     "NOP in front": Sketch(nop=True, program=PROGRAM),
     "none": None,
 }
-NOP, NONE = list(FORMS)[2:]
+TEN, SWAPPED, NOP, NONE = FORMS
 #: What ftrace is asked for: at the NOP in front where there is one.
 ASKED: dict[str, Callable[[str], Ops]] = {
     "callback": lambda where: Ops(callback=observer.CALLBACK, filter=(where,)),
@@ -110,13 +110,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: instructions of the trampoline ("ten-total", "swapped-total", "nop-total"), which argument its program
+    """Numbers for the prose: instructions of the trampoline ("ten-total", "swapped-total"), which argument its program
     finds first ("ten-first", "swapped-first"); the caller that a callback is told ("nop-parent", "site-parent"), and what a live
     patch runs and the result of which ("nop-ran", "nop-result", "site-ran"), at the NOP and at the site."""
     at = {(r.form, r.ftrace): r for r in frame.itertuples()}
-    ten, swapped, nop = (at[form, ""] for form in FORMS if form != NONE)
-    values: dict[str, object] = {"nop-total": nop.trampoline}
-    for name, r in {"ten": ten, "swapped": swapped}.items():
+    values: dict[str, object] = {}
+    for name, r in (("ten", at[TEN, ""]), ("swapped", at[SWAPPED, ""])):
         values |= {f"{name}-total": r.trampoline, f"{name}-first": int(r.context.partition(",")[0])}
     for name, form in {"nop": NOP, "site": NONE}.items():
         values |= {f"{name}-parent": at[form, "callback"].parent, f"{name}-ran": at[form, "live patch"].ran}

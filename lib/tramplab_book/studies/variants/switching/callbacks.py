@@ -85,7 +85,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         values[f"{isa}-further-step"] = slope(frame, isa, newest)
         values[f"{isa}-second-step"] = int(line["2"] - line["1"])
         release = shown(isa)[0]
-        values[f"{isa}-regs-release"] = release
         none, one, every = (int(wide.loc[(isa, release, regs), two]) for regs in REGISTERS)
         values[f"{isa}-one-added"], values[f"{isa}-all-added"] = one - none, every - none
         values |= {f"{isa}-{regs}-step": slope(frame, isa, release, regs) for regs in ("none", "one")}

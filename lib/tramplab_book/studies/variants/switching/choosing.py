@@ -236,15 +236,15 @@ def _named(callbacks: str, regs: str, direct: str) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """Numbers for the prose: how many states there were in all, how many steps each sequence has, how many variables were
-    varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls; the trampoline of
-    one plain callback in the newest release, "arm64-one-trampoline"; of "combinations", see combinations(), those with one
-    trampoline, "picked", and those without, "arm64-unpicked"; and since when a direct call's reach differs, "arm64-reach-since"."""
+    """Numbers for the prose: how many steps each sequence has, how many variables were varied beside the two, and the ISAs and
+    releases where no set of them decides what the trampoline calls; the trampoline of one plain callback in the newest release,
+    "arm64-one-trampoline"; of "combinations", see combinations(), those with one trampoline, "picked", and those without,
+    "arm64-unpicked"; and since when a direct call's reach differs, "arm64-reach-since"."""
     states = frame.groupby(["isa", "release"], sort=False)
     undecided = pd.DataFrame([key for key, part in states if not deciding(part, "calls")], columns=["isa", "release"])
     spans = undecided.groupby("isa", sort=False)["release"].agg(_span)
     history = " and ".join(f"{isa_name(isa)} {span}" for isa, span in spans.items())
-    values: dict[str, object] = {"states": len(frame), "steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}
+    values: dict[str, object] = {"steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}
     lone = (frame["callbacks"] == "one") & (frame["regs"] == "no") & (frame["direct"] == "none")
     chosen = frame[lone & (frame["release"] == releases.LATEST)].groupby("isa", sort=False)["trampoline"].agg(_all_of)
     values |= {f"{isa}-one-trampoline": trampoline for isa, trampoline in chosen.items()}

@@ -171,29 +171,21 @@ def saved(frame: pd.DataFrame, saves: str) -> dict[str, str]:
     return {str(isa): f"{min(n)}" if min(n) == max(n) else f"{min(n)} to {max(n)}" for isa, n in fewer}
 
 
-def more_writes(frame: pd.DataFrame) -> tuple[int, int]:
-    """Steps at which the fitted trampoline makes the site be written and the kernel does not, and steps in all."""
-    both = frame[frame["usual_writes"].notna()]
-    return int(((both["writes"] > 0) & (both["usual_writes"] == 0)).sum()), len(both)
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, and of all
-    ISAs "live-least" and "live-most"; the steps at which only the fitted trampoline has the site written, and those after which an
-    observer reads something else; "served", those at which every callback ran once, saw what it was promised and the result was
-    right; "costlier", those at which a call costs more than through the kernel's own choice, or no less where few arguments are
-    needed."""
+    ISAs "live-least" and "live-most"; "all-steps", and those after which an observer reads something else, "seen"; "served", those
+    at which every callback ran once, saw what it was promised and the result was right; "costlier", those at which a call costs
+    more than through the kernel's own choice, or no less where few arguments are needed."""
     fewer: dict[str, object] = {
         f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()
     }
-    writes, steps = more_writes(frame)
     usual = (frame["usual"] - frame["total"]).dropna().astype(int)
     live = frame["saves"].loc[usual.index] == "live"
     newest_live = usual[live & (frame["release"].loc[usual.index] == releases.LATEST)]
     served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
     fewer |= {"live-least": int(newest_live.min()), "live-most": int(newest_live.max()), "served": int(served.sum())}
     fewer |= {"costlier": int(((usual < 0) | (live & (usual == 0))).sum())}
-    return {**fewer, "more-writes": writes, "steps": steps, "all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
+    return fewer | {"all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
 
 
 FIGURES = (

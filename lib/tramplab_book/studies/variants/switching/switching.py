@@ -113,19 +113,17 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
-    "arm64-guarded-leaves-3-total", and "-added", more than the unhooked call; and "arm64-exclusive-fewer", how many fewer a call
-    takes if a direct call does not share. Of all releases, by sequence, "direct-plays" and "direct-as-said", those in which the
-    claim on it is so; "x86_64-plain-saved" and "-beside-saved", registers that a plain ops is passed, alone and beside one that
-    wants all, in the last release with a trampoline for that. Besides, the numbers of removals and of what an observer sees."""
+    "arm64-guarded-leaves-3-total", and "-added", more than the unhooked call. Of all releases, by sequence, "direct-plays" and
+    "direct-as-said", those in which the claim on it is so; "x86_64-plain-saved" and "-beside-saved", registers that a plain ops is
+    passed, alone and beside one that wants all, in the last release with a trampoline for that. Besides, the numbers of removals
+    and of what an observer sees."""
     last = newest(frame)
     keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
     totals = dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
     for name, total in list(totals.items()):
         idle = totals[name.rpartition("-")[0].rpartition("-")[0] + "-0-total"]
         totals[name.removesuffix("total") + "added"] = total - idle
-    alone = {p.isa: p.first for p in newest_plays(last, "direct")}
-    fewer = {f"{isa}-exclusive-fewer": int(at["d a"].total - at["d (a)"].total) for isa, at in alone.items()}
-    values: dict[str, object] = {**totals, **fewer}
+    values: dict[str, object] = {**totals}
     for sequence, as_said in _AS_SAID.items():
         found = [p for p in plays(frame, sequence) if sequence != "plain" or p.isa == SAID_OF]
         values |= {f"{sequence}-plays": len(found), f"{sequence}-as-said": sum(map(as_said, found))}
