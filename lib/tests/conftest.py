@@ -5,10 +5,8 @@ import signal
 import tempfile
 from collections import Counter
 
-import pytest
 from hypothesis import HealthCheck, settings
 
-from support import ROOT
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
 
@@ -24,11 +22,7 @@ settings.load_profile("tramplab")
 def pytest_configure(config):
     """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab_book/studies/memo.py; workers of
     xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
-    they start would ignore it too. Where the checkout cannot be written that is said now: what is kept from run to run lies in it,
-    and pytest would end with many lines on it after the last test."""
-    for folder in (ROOT / "lib" / name for name in ("", ".pytest_cache", ".hypothesis", ".mypy_cache")):
-        if folder.exists() and not os.access(folder, os.W_OK):
-            raise pytest.UsageError(f"{folder} cannot be written: run the tests in a clone of your own.")
+    they start would ignore it too."""
     small_pages()
     one_thread()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -5,7 +5,6 @@ The pages themselves are looked at in test_pages.py.
 
 import pytest
 
-from support.book import looks
 from support.book.looks import unfolded, violations
 from support.plugins.browser import PAGES, PHONE, SCREENS, visit
 
@@ -66,22 +65,6 @@ def test_search_results_and_the_words_marked_in_them(browser, bases, scheme):
     assert found == [[], []]
 
 
-def test_what_is_looked_at_has_come_to_rest(browser, bases):
-    """A tooltip would fade in: it is there at once, and nothing is looked at where something moves."""
-
-    def look(tab):
-        tab.hover(".theme-switch-button")
-        tab.wait_for_selector(".tooltip")
-        opacity.append(float(tab.evaluate("getComputedStyle(document.querySelector('.tooltip')).opacity")))
-        tab.evaluate("document.body.animate([{ opacity: 0 }, { opacity: 1 }], 60000)")
-        with pytest.raises(AssertionError, match="something moves"):
-            violations(tab)
-
-    opacity: list[float] = []
-    visit(browser, bases["file"], PAGES[0], look=look)
-    assert opacity == [0.9]
-
-
 GREY = '<p style="color: #999">pale on white, and not on black</p>'
 HIDDEN = '<a href="#x" style="color: #222; text-decoration: none">a link</a>'
 LINKED = '<p>there is <a href="#x">a link</a></p>'
@@ -107,14 +90,3 @@ def test_faults_are_reported(browser, bases):
     html, found = "".join(text for _, text in FAULTS), []
     visit(browser, bases["file"], PAGES[0], look=look)
     assert sorted(text.partition(":")[0] for text in found) == sorted(rule for rule, _ in FAULTS)
-
-
-def test_a_rule_that_could_not_be_asked_is_reported(browser, bases, monkeypatch):
-    """axe-core counts it among what it could not decide."""
-    monkeypatch.setattr(looks, "CONTRASTED", """() => axe.configure({ rules: [{ id: "link-name", selector: "a:has(b)" }] })""")
-
-    def look(tab):
-        with pytest.raises(Exception, match="link-name could not be asked"):
-            violations(tab)
-
-    visit(browser, bases["file"], PAGES[0], look=look)

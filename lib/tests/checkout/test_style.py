@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 from support import ROOT
 
 #: What is there besides what the tests of the book copy.
@@ -28,18 +26,10 @@ def test_no_rule_is_broken():
     assert status == 0, said
 
 
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ('"""A module."""\n\nimport os\n', "F401"),
-        ('"""A module."""\n\n\ndef public():\n    return 1\n', "D103"),
-        ('"""A module."""\n\nFIRST = [a for a, b in zip("ab", "cd")]\n', "B905"),
-        ('"""A module."""\n\nimport sys\nimport os\n\nprint(sys, os)\n', "I001"),
-    ],
-)
-def test_a_broken_rule_is_named(text, rule):
-    status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", given=text)
-    assert status == 1 and f" {rule} " in said
+def test_a_broken_rule_is_named():
+    """One that is not among those that Ruff has unless told otherwise."""
+    status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", given='"""A module."""\n\n\ndef public():\n    return 1\n')
+    assert status == 1 and " D103 " in said
 
 
 def test_nothing_is_defined_behind_the_line_that_runs_a_module():
@@ -57,15 +47,7 @@ def test_types_agree():
     assert status == 0, said
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("def f(x): return x", "no-untyped-def"),
-        ("def f(x: int = None) -> None: ...", "assignment"),
-        ("def f() -> None:\n    n: int = ''", "assignment"),
-    ],
-)
-def test_types_that_do_not_agree_are_named(text, complaint):
+def test_types_that_do_not_agree_are_named():
     """The same rules for a program of one line, with a cache of its own: another mypy may be running."""
-    status, said = run("mypy", "--cache-dir=/dev/null", "-c", text)
-    assert status == 1 and f"[{complaint}]" in said
+    status, said = run("mypy", "--cache-dir=/dev/null", "-c", "def f(x): return x")
+    assert status == 1 and "[no-untyped-def]" in said
