@@ -9,7 +9,6 @@ import pytest
 from support.models.guests import into, objects
 from tramplab.base.cache import folder
 from tramplab.build.toolchain import GUEST
-from tramplab.ftrace.releases import LATEST
 
 
 @pytest.fixture
@@ -25,11 +24,6 @@ def usual() -> Path:
 
 
 @pytest.fixture
-def compiled(usual, empty) -> Callable[..., None]:
-    """Puts into the empty cache what an image is linked from, for tests of anything else than compiling. few: without some of
-    those objects, of all kinds of sources."""
-
-    def put(isa: str, release: str = LATEST, few: bool = False) -> None:
-        into(empty, (path for n, path in enumerate(objects(usual, isa, release)) if not (few and n % 10 == 0)))
-
-    return put
+def compiled(usual, empty) -> Callable[[str], None]:
+    """Puts into the empty cache what an image is linked from, for tests of anything else than compiling."""
+    return lambda isa: into(empty, objects(usual, isa))

@@ -19,7 +19,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -81,48 +80,22 @@ def zig() -> str:
     raise TramplabError(f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`.")
 
 
-def _started(command: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[str]:
-    """A process of a tool. A Ctrl-C in the middle of its start, when it would be nobody's, comes when it has been ended."""
-
-    def start() -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        try:
-            return subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
-        except OSError as e:
-            raise TramplabError(f"the compiler does not start ({command[0]}: {e.strerror}).") from None
-
-    if threading.current_thread() is not threading.main_thread():
-        return start()
-    came: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        tool = start()
-    finally:
-        signal.signal(signal.SIGINT, usual if usual is not None else signal.SIG_DFL)
-    if came:
-        with tool:
-            tool.kill()
-        signal.raise_signal(signal.SIGINT)
-    return tool
-
-
 def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     command = [zig(), *arguments]
-    with _started(command, cwd, environment) as tool:
-        try:
-            output, complaint = tool.communicate()
-        except BaseException:
-            tool.kill()
-            tool.wait()  # after a Ctrl-C subprocess does not, and what is still writing in a folder keeps it from being removed
-            raise
-    if tool.returncode:
-        lines = complaint.splitlines()
+    try:
+        done = subprocess.run(
+            command, check=False, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace"
+        )
+    except OSError as e:
+        raise TramplabError(f"the compiler does not start ({command[0]}: {e.strerror}).") from None
+    if done.returncode:
+        lines = done.stderr.splitlines()
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), None)
-        first = first or (_ended(tool.returncode) if tool.returncode < 0 else next(iter(lines), "no message"))
+        first = first or (_ended(done.returncode) if done.returncode < 0 else next(iter(lines), "no message"))
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
-    return output
+    return done.stdout
 
 
 def _ended(status: int) -> str:

@@ -34,7 +34,7 @@ def image_name(isa: str) -> str:
 
 
 def elf(isa: str) -> bytes:
-    """An image as it was linked, without the checksum."""
+    """An image as it was linked."""
     make(isa)
     return read(image_name(isa))
 
@@ -55,13 +55,13 @@ def left_in(folder: Path) -> list[str]:
 
 
 @functools.cache
-def objects(cache: Path, isa: str, release: str = LATEST) -> list[Path]:
+def objects(cache: Path, isa: str) -> list[Path]:
     """What an image is linked from, in the order in which it is compiled, of a cache, which has all of it then."""
     found: list[Path] = []
     with tempfile.TemporaryDirectory() as own, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAMPLAB_CACHE", str(cache))
         patch.setattr(toolchain, "publish", lambda make, name, real=toolchain.publish: found.append(real(make, name)) or found[-1])
-        toolchain._build_in(Path(own), isas.get(isa), config(isa, release), GUEST)
+        toolchain._build_in(Path(own), isas.get(isa), config(isa), GUEST)
     return found
 
 
