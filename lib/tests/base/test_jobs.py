@@ -76,8 +76,7 @@ def test_workers_end_at_once_when_nobody_waits():
 
 
 @with_processes
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_end_with_the_process_that_made_them(number):
+def test_workers_end_with_the_process_that_made_them():
     """Even if that one has no time to say so, and they are at work."""
     program = (
         "import sys, time\n"
@@ -91,7 +90,7 @@ def test_workers_end_with_the_process_that_made_them(number):
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, encoding="utf-8")
     workers = set(map(int, process.stdout.readline().split()))
     assert workers == children(process.pid)[0] and len(workers) == 2 and workers <= running()
-    process.send_signal(number)
+    process.send_signal(signal.SIGKILL)
     process.communicate()
     assert ended(workers)
 

@@ -21,16 +21,13 @@ import sys
 from tramplab import TramplabError
 from tramplab.base import streams
 def refuse(): raise TramplabError("no.")
-def ask(): raise SystemExit(0)
 acts = {{
     "much": lambda: print("x" * {LARGE}),
     "lines": lambda: [print("line", flush=True) for _ in range(9)] and None,
     "sign": lambda: print("naïve"),
-    "help": lambda: (print("help"), ask())[1],
     "nothing": lambda: None,
     "refuse": lambda: (print("before"), refuse())[1],
     "undecided": lambda: (print("before"), 3)[1],
-    "said": lambda: (print("said", file=sys.stderr), print("written"))[1],
 }}
 sys.exit(streams.run(acts[sys.argv[1]]))
 """
@@ -40,25 +37,14 @@ CLOSED, TOO_LARGE = (NO_ROOM.replace("No space left on device", why) for why in 
 #: files is a disk that fills up in the middle.
 CASES = {
     ("much", ">out; exit $?"): (1, TOO_LARGE, "x" * 102_400),
-    ("much", ">out"): (0, "", "x" * LARGE + "\n"),
     ("much", ">/dev/full"): (1, NO_ROOM, None),
-    ("lines", ">/dev/full"): (1, NO_ROOM, None),
-    ("help", ">/dev/full"): (1, NO_ROOM, None),
     ("undecided", ">/dev/full"): (1, NO_ROOM, None),
     ("refuse", ">/dev/full"): (1, "tramplab: no.\n" + NO_ROOM, None),
-    ("refuse", ">out"): (2, "tramplab: no.\n", "before\n"),
     ("undecided", ">out"): (3, "", "before\n"),
-    ("nothing", ">/dev/full"): (0, "", None),
     ("lines", ">&-"): (1, CLOSED, None),
-    ("nothing", ">&-"): (0, "", None),
     ("nothing", "<&- >&- 2>&-"): (0, "", None),
     ("refuse", "2>&- >out"): (2, "", "before\n"),
-    ("refuse", "2>/dev/full >out"): (2, "", "before\n"),
-    ("said", "2>/dev/full >out"): (0, "", "written\n"),
-    ("said", "2>&- >out"): (0, "", "written\n"),
-    ("much", "| head -c 3 >out"): (0, "", "xxx"),
     ("lines", "| head -1 >out"): (0, "", "line\n"),
-    ("much", "2>&1 >out | true"): (0, "", "x" * LARGE + "\n"),
     ("sign", ">out"): (0, "", "na?ve\n"),
 }
 

@@ -2,10 +2,8 @@
 
 import os
 import time
-from pathlib import Path
 
 from tramplab.base.errors import unknown
-from tramplab.base.paths import write_whole
 
 
 def double(n: int) -> int:
@@ -21,11 +19,6 @@ def begun(n: int) -> float:
 def sleep(n: float) -> int:
     """The worker, after so many seconds."""
     time.sleep(n)
-    return os.getpid()
-
-
-def own_id(n: int) -> int:
-    time.sleep(0.2)
     return os.getpid()
 
 
@@ -53,12 +46,3 @@ def die(n: int) -> int:
     if n == 3:
         os._exit(7)
     return n
-
-
-def wait_to_be_killed(name: str) -> int:
-    """The worker; the first that begins it writes down who it is, and waits."""
-    path = Path(name)
-    if not path.exists():
-        write_whole(path, str(os.getpid()))
-        time.sleep(300)
-    return os.getpid()
