@@ -43,14 +43,14 @@ def whole(value: object, what: str, least: int | None = None, most: int | None =
 
 
 def _index(value: object) -> int | None:
-    """A number of another type, such as numpy's; None of what is no whole number."""
+    """The int that a number of another type, such as numpy's, stands for; None for what is no whole number."""
     with contextlib.suppress(TypeError):
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # which is what is asked
     return None
 
 
 def wholes(value: object, what: str, least: int | None = None, most: int | None = None) -> tuple[int, ...]:
-    """Several of them, or none.
+    """Several whole numbers, or none, as a tuple.
 
     >>> wholes(range(3), "dropped", 0)
     (0, 1, 2)
@@ -61,7 +61,7 @@ def wholes(value: object, what: str, least: int | None = None, most: int | None 
 
 
 def typed(text: str, what: str, least: int | None = None, most: int | None = None) -> int:
-    """The same of what a user typed: the digits 0 to 9, with a minus before them where it is negative.
+    """The whole number that a user typed: the digits 0 to 9, with a minus before them where it is negative.
 
     >>> typed("8", "--args", 0, 8)
     8
@@ -84,7 +84,7 @@ def seconds(value: object, what: str) -> float:
 
 
 def typed_seconds(text: str, what: str) -> float:
-    """The same of what a user typed.
+    """The number of seconds above 0 that a user typed.
 
     >>> typed_seconds("1.5", "--time-limit")
     1.5

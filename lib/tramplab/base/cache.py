@@ -78,7 +78,7 @@ def read(name: str) -> bytes | None:
 
 
 def made(make: Callable[[Path], Path], name: str) -> bytes:
-    """As publish(), for what wants the content."""
+    """The content under a name; if it is absent, make(folder) -> file builds it as for publish()."""
     with _writing(place(name).parent):
         return publish(make, name).read_bytes()
 

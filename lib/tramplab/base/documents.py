@@ -19,16 +19,16 @@ from .errors import TramplabError
 from .paths import data_file
 
 _DATE = "tag:yaml.org,2002:timestamp"
-#: No file of facts is nested as deep. libyaml's loader would end the process where its stack does.
+#: Levels of nesting; no file of facts has as many. libyaml's loader would end the process where its stack does.
 _DEEPEST = 100
-#: Python does not write numbers of more.
+#: Bits of a number at most: Python does not print larger ones.
 _MOST_BITS = 4096
 _DEEP, _LONG = "it is nested too deep", "a number has too many digits"
 Number = TypeVar("Number", int, float)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """libyaml's where PyYAML was built with it, which takes a tenth of the time. Refuses a mapping that has a key twice, of which
+    """libyaml's loader where PyYAML was built with it: a tenth of the time. Refuses a mapping that has a key twice, of which
     PyYAML keeps the last. A date stays the text that it is, as in JSON."""
 
     yaml_implicit_resolvers: ClassVar = {
@@ -85,7 +85,7 @@ def text(path: Path, name: str) -> str:
 
 
 def decoded(name: str, content: bytes) -> str:
-    """The same of what a file of this name holds."""
+    """The text that the bytes of a file of this name are; raises TramplabError where they are not UTF-8."""
     try:
         return content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
@@ -163,7 +163,7 @@ def _number(e: ValueError) -> str:
 
 
 def _csv(name: str, content: str) -> list[dict[str, str]]:
-    """Its rows, by the names that its first line gives the columns."""
+    """The rows of a CSV text, by the names that its first line gives the columns."""
     reader = csv.reader(content.splitlines(keepends=True), strict=True)
     try:
         head, rows = next(reader, []), []

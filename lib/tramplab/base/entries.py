@@ -37,7 +37,7 @@ _COMMITS = "a commit is written with 12 digits, several with commas"
 Commits = Annotated[str, Meta(pattern="^[0-9a-f]{12}(, [0-9a-f]{12})*$", description=_COMMITS)]
 Natural = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
-#: What the reader fills in, as it stands elsewhere: the file's name, or the key of an entry.
+#: A field that no file may have: the code that reads the file fills in the file's name or the entry's key.
 Unsaid = Annotated[str, Meta(max_length=0, description="the file's name or the entry's key tells it")]
 #: How well a release is known.
 Sure = Literal["read", "inferred", "recalled"]
@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OfIsas(Entry, Generic[T], frozen=True):
-    """The same of every ISA."""
+    """One value of the same type for each ISA."""
 
     x86_64: T
     arm64: T

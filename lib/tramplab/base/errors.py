@@ -8,14 +8,14 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-#: A word of which nobody wants to read more than the beginning and the end.
+#: A word that is too long for a message, with the beginning and the end that are shown.
 _LONG = re.compile(r"(\S{150})\S{200,}(\S{50})")
 
 
 class TramplabError(Exception):
     """Something a reader can act on: the message is one clear sentence with what to do, on one line whatever it quotes."""
 
-    #: The exit status of a command that ends with it.
+    #: The exit status of a command that ends with this error.
     status = 2
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class StepLimit(TramplabError):
     """A run executed more instructions than it was allowed; says which loop it is in."""
 
 
-#: Shows what was given, of what is long its beginning and its end: a sentence is to stay one.
+#: Shows what was given; of a long value only the beginning and the end, so that a sentence stays one.
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 80
 #: Bits of the largest number that is printed; Python refuses to print many more digits.

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-    """Keeps what an option or a place is given."""
+    """Stores the value of an option or an argument; refuses an empty value, and an option that is there twice."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> None:
         name = option_string or str(self.metavar)

@@ -21,7 +21,11 @@ _ELSEWHERE = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "G
 
 @dataclass(frozen=True)
 class Revision:
-    """commit: DIGITS of it, "" where it is unknown. dirty: do tracked files differ from it? tags: those of the commit.
+    """The commit that a checkout is at.
+
+    commit: its first DIGITS digits, "" where it is unknown.
+    dirty: do tracked files differ from it?
+    tags: those of the commit.
     why: why it is unknown, with what to do, to stand in a sentence; "" where it is known."""
 
     commit: str
@@ -32,8 +36,11 @@ class Revision:
 
 @dataclass(frozen=True)
 class History:
-    """lines: every line that a file had in any commit, and the last commit that added it. lacks: why that may not be all, "" if
-    it is."""
+    """All that a file ever said.
+
+    lines: every line that it had in any commit -> the last commit that added it.
+    lacks: why that may not be all, "" if it is.
+    """
 
     lines: dict[str, str]
     lacks: str = ""

@@ -32,14 +32,14 @@ from .errors import TramplabError, shown
 
 
 def hold(room: str, inner: Collection[str] = ()) -> None:
-    """Have the modules of a package checked when they are imported. inner: names of those of which only the constructors are, such
-    as what is called for every instruction."""
+    """Have the modules of a package checked when they are imported. inner: names of modules of which only the constructors are,
+    such as those that are called for every instruction."""
     sys.meta_path.insert(0, _Finder(room, {f"{room}.{name}" for name in inner}))
 
 
 def public(module: types.ModuleType, inner: bool = False) -> dict[str, Callable[..., Any]]:
     """The checked functions of a module, by name: functions, methods, and constructors by the names of their classes. inner: only
-    these."""
+    constructors."""
     found: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module).items():
         if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Here(threading.local):
-    """inside: is this thread in a call that was checked?"""
+    """Whether this thread is inside a checked call."""
 
     inside = False
 
@@ -133,7 +133,7 @@ class _Finder(MetaPathFinder):
 
 
 def _methods(of: type) -> dict[str, Callable[..., Any]]:
-    """A class's own, with its constructor; none of a tuple with names, whose fields are what it is made of, or of a Protocol."""
+    """The public methods that a class defines, and its constructor; none of a named tuple, an enumeration or a Protocol."""
     if issubclass(of, (tuple, enum.Enum)) or getattr(of, "_is_protocol", False):
         return {}
     return {name: f for name, f in vars(of).items() if inspect.isfunction(f) and (name == "__init__" or not name.startswith("_"))}
@@ -144,8 +144,12 @@ def _methods(of: type) -> dict[str, Callable[..., Any]]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a value may be. one, several: in words. fits: is a value so, whatever is in it? elements: what is in one that fits, each
-    with what it may be."""
+    """What a value may be.
+
+    one, several: in words.
+    fits: is a value of this kind, whatever is in it?
+    elements: what is in a value that fits, each with what it may be.
+    """
 
     one: str
     several: str
@@ -156,7 +160,7 @@ class _Kind:
         return self.fits(value) and (self.elements is None or all(kind.takes(each) for kind, each in self.elements(value)))
 
     def refusal(self, name: str, value: Any) -> TramplabError:
-        """For a value that it does not take: of the element that is wrong, where all else is right."""
+        """The error for a value that is not of this kind; it names the element that is wrong where all else is right."""
         if self.fits(value) and self.elements is not None:
             kind, wrong = next((kind, each) for kind, each in self.elements(value) if not kind.takes(each))
             return kind.refusal(name if name.startswith(_EACH) else _EACH + name, wrong)
@@ -186,7 +190,7 @@ def _is_number(value: Any, of: type) -> bool:
 
 
 def _kind(hint: Any) -> _Kind:
-    """Of an annotation."""
+    """The kind that an annotation stands for."""
     of, inside = typing.get_origin(hint), typing.get_args(hint)
     if of in (typing.Union, types.UnionType):
         kinds = [_kind(member) for member in inside]
@@ -208,7 +212,7 @@ def _kind(hint: Any) -> _Kind:
 
 
 def _container(of: type, inside: tuple[Any, ...], one: str, several: str) -> _Kind:
-    """A string is none. What can be gone through only once is taken as it is."""
+    """The kind of a container. A string is none; the elements of an iterator, which yields them only once, are not looked at."""
     kinds = [_kind(each) for each in inside if each is not ...]
     if of is tuple and ... not in inside:
         words, number = " and ".join(kind.one for kind in kinds), len(kinds)
@@ -238,8 +242,13 @@ def _container(of: type, inside: tuple[Any, ...], one: str, several: str) -> _Ki
 
 @dataclass(frozen=True)
 class _Parameters:
-    """first: those that can be given by their places. more: what there may be more of. named: all that have names. others: what
-    else may be named."""
+    """What the arguments of a function may be.
+
+    first: parameters that can be given by position.
+    more: of further arguments by position (*args).
+    named: parameters that can be given by name.
+    others: of further arguments by name (**kwargs).
+    """
 
     first: Sequence[tuple[str, _Kind]]
     more: tuple[str, _Kind]

@@ -12,7 +12,7 @@ _DIGITS = 16
 
 
 def of(parts: Iterable[str], facts: Iterable[str]) -> str:
-    """Changes with these rooms of the package, these files of data/ and the wheels that decide: 16 hexadecimal digits."""
+    """A digest of these rooms of the package, these files of data/ and the wheels that decide: 16 hexadecimal digits."""
     h = sources(*parts)
     for name in facts:
         h.update(data_file(name).read_bytes())
@@ -21,7 +21,7 @@ def of(parts: Iterable[str], facts: Iterable[str]) -> str:
 
 
 def everything() -> str:
-    """The same of the whole package and every list of facts."""
+    """A digest, as of() makes it, of the whole package and every list of facts."""
     folder = data_file("releases.yml").parent
     return of(["."], sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.yml")))
 

@@ -21,7 +21,7 @@ _CLOSED = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
 
 
 class _Left(Exception):
-    """Nobody reads standard output any more, as behind `| head -1`; what was wanted has been written."""
+    """Raised when nobody reads standard output any more, as behind `| head -1`; what was wanted has been written."""
 
 
 class _Written(io.FileIO):

@@ -58,7 +58,7 @@ def hexadecimal(source: str) -> str:
 
 
 def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
-    """Assemble with clang and lld; what they made once is kept with the images."""
+    """Assemble with clang and lld; the bytes are kept in the cache."""
     flags = [f for f in isa.cflags if f.startswith(("-march", "-mabi"))]
     name = hashlib.sha256(repr((isa.triple, flags, isa.asm_prologue, source, address, version())).encode()).hexdigest()
 

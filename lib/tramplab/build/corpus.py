@@ -1,8 +1,8 @@
 """A text of many functions whose sizes are those of a real kernel's, in C: what patch sites add to it is counted, none of it runs.
 
-How large they are is in data/function-sizes.yml. A function begins and ends with C, calls or none; what lacks to its size is
-reserved in between (`.space`), so that two thousand are compiled in a moment. What that would be does not matter: sites, literals
-and alignment lie around it.
+How large they are is in data/function-sizes.yml. A function begins and ends with C, with calls or without; the bytes that it lacks
+are reserved in between (`.space`), so that two thousand are compiled in a moment. Which bytes those are does not matter: sites,
+literals and alignment lie around them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "function-sizes.yml"
 _Size = Annotated[float, Meta(ge=0)]
 #: How many functions, and what decides their order.
 FUNCTIONS, SEED = 2048, 20240306
-#: More of them take the compiler minutes.
+#: Functions at most: more take the compiler minutes.
 _MOST = 1 << 18
 _HEAD = """\
 extern void other(void);
@@ -42,7 +42,7 @@ _KINDS = {
     "leaf": (5, 30, "FILL({fill});"),
     "caller": (18, 70, "other(); FILL({fill}); other();"),
 }
-#: Nothing here can be optimised, and without an attempt two thousand functions take a third of the time.
+#: Without optimisation, as there is nothing to optimise: two thousand functions then take a third of the time.
 _FLAGS = (
     "-O0 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common -fomit-frame-pointer"
     " -Wall -Wextra -Werror -Wno-unused-parameter"
@@ -69,8 +69,8 @@ class _Sizes(Entry, frozen=True):
 class Function:
     """A function of the compiled corpus.
 
-    start: its symbol's address in the section.
-    size: its symbol's, in bytes.
+    start: the address of its symbol in the section.
+    size: that of its symbol, in bytes.
     """
 
     name: str

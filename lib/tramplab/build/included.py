@@ -54,7 +54,7 @@ class Included:
         return next((path for folder in (beside, *self._folders) if self._file(path := folder / name)), None)
 
     def _file(self, path: Path) -> _File | None:
-        """None for one that is not there, or not yet: what is made in the middle of a build is found behind that."""
+        """A file, read once; None for one that is not there, or not yet: a file that the build makes is looked for again."""
         if path not in self._files:
             try:
                 content = path.read_bytes()

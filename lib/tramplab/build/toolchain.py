@@ -38,7 +38,7 @@ GUEST = Path(__file__).resolve().parent.parent / "guest"
 #: that would be a quarter; and nobody changes a source and boots the next kernel in less than this.
 _AGAIN = 0.1
 _FULL = ", as where a disk is full: set TRAMPLAB_CACHE to a folder that has room"
-#: Signals that say more than that a tool has failed; a linker writes its output through memory.
+#: Signal that ended a tool -> its likely cause; a linker writes its output through memory.
 _ENDS = {signal.SIGBUS: _FULL, signal.SIGXFSZ: _FULL, signal.SIGKILL: ", as where memory is short: run the same command again"}
 
 _COMMON = (
@@ -99,7 +99,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
 
 
 def _ended(status: int) -> str:
-    """How a tool ended that had no time to complain."""
+    """The sentence on a tool that a signal ended, before it could complain."""
     number = signal.Signals(-status)
     return f"it was ended by {number.name}{_ENDS.get(number, '')}"
 
@@ -124,8 +124,8 @@ def _lately(isa: Isa, guest: Path) -> _Seen:
 
 
 def _seen(isa: Isa, guest: Path) -> _Seen:
-    """Where they lie in the guest's folder, each with what tells it from another one in its place. Asked for whenever a kernel is
-    booted, so with as little as will do."""
+    """The source files by their paths in the guest's folder, each with stat data that change when it is replaced. Asked for
+    whenever a kernel is booted, so it does as little as will do."""
     found = {name: os.stat(f"{guest}/{name}") for name in ("functions.c", "link.ld")}
     for folder in ("include", "core", "consumers", isa.name):
         handle = os.open(f"{guest}/{folder}", os.O_RDONLY)
@@ -224,8 +224,8 @@ def _bases(isa: Isa) -> list[str]:
 
 
 def _offsets(isa: Isa, core: Path) -> bytes:
-    """The assembly's constants, which are what the C compiler has decided, kept for the next image with the same object. It is
-    linked, because relocations hide in debug info too."""
+    """The header with the assembly's constants: offsets as the C compiler has decided them, kept for the next image with the same
+    object. The object is linked for this, as its debug info has relocations."""
 
     def make(own: Path) -> Path:
         shutil.copy(core, own / core.name)

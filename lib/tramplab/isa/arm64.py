@@ -26,7 +26,8 @@ _CFLAGS = ("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18")
 
 
 def _canary(register: str) -> tuple[str, ...]:
-    """The canary of the stack protector is the first word of the task; clang's driver knows but the kernel's register for that."""
+    """clang's flags for the stack protector: the canary is the first word of the task that this register points to. They are for
+    its frontend, as the driver takes the kernel's register only."""
     options = ("=sysreg", "-offset=0", f"-reg={register}")
     return tuple(word for option in options for word in ("-Xclang", f"-mstack-protector-guard{option}"))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ..base.errors import TramplabError
 
-#: On the stack, and later arguments may have the registers; on the stack, and so is all that follows; half and half.
+#: How a struct of two words is passed for which too few registers are left: on the stack, and later arguments may still have
+#: registers; on the stack, and so is all that follows; the first word in a register, the second on the stack.
 WHOLE, LAST, SPLIT = "whole", "last", "split"
 
 
@@ -73,7 +74,7 @@ class Isa:
     args: tuple[str, ...]
     returns: tuple[str, ...]
     struct_return: str  # carries the address of a struct too large for the return registers
-    struct_spills: str  # how a struct of two words that too few registers are left for is passed, see WHOLE
+    struct_spills: str  # WHOLE, LAST or SPLIT
     callee_saved: tuple[str, ...]
     scratch: tuple[str, ...]  # caller-saved and no argument
     fixed: tuple[str, ...]  # belongs to the kernel or the platform; never random in a test

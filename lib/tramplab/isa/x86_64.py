@@ -23,7 +23,7 @@ NOPS = {
     len(code) // 2: bytes.fromhex(code)
     for code in "90 6690 0f1f00 0f1f4000 0f1f440000 660f1f440000 0f1f8000000000 0f1f840000000000".split()
 }
-#: The one the kernel puts at an idle patch site (arch/x86/include/asm/nops.h, BYTES_NOP5).
+#: The NOP that the kernel puts at an idle patch site (arch/x86/include/asm/nops.h, BYTES_NOP5).
 NOP5 = NOPS[5]
 INT3 = b"\xcc"
 ENDBR64 = bytes.fromhex("f30f1efa")

@@ -79,7 +79,7 @@ def _on_processes(
 
 
 def _begin(watched: Connection) -> None:
-    """In a worker. watched: at its end when the process that made it, which has the other end, wants nothing more or is gone."""
+    """End this worker when `watched` ends: when the process that made it, which has the other end, closes it or is gone."""
     threading.Thread(target=_end_after, args=[watched], daemon=True).start()
 
 

@@ -12,7 +12,7 @@ MAX_PROCESSES = 256
 
 
 def add(p: argparse.ArgumentParser, default: str = "one per CPU") -> None:
-    """Add the two to a command; default: what it takes without them."""
+    """Add --processes and --scheduler to a command; default: what it takes without them."""
     p.add_argument("--processes", metavar="N", help=f"worker processes (default: {default})")
     p.add_argument("--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler, e.g. tcp://127.0.0.1:8786")
 
