@@ -15,7 +15,7 @@ Read = Callable[[int, int], bytes]
 
 
 class Code:
-    """The instructions in stretches of text, (address, size) each, which change by changing() alone."""
+    """The decoded instructions of stretches of text, (address, size) each. changing() is called before any of it changes."""
 
     def __init__(self, isa: Isa, text: list[tuple[int, int]], read: Read) -> None:
         self._isa, self._spans, self._read = isa, text, read
@@ -49,7 +49,7 @@ class Code:
         return found
 
     def all(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
-        """The same at each of these addresses."""
+        """Address -> the instruction in memory there now."""
         decoded = self._decoded
         return {pc: decoded.get(pc) or self.at(pc) for pc in addresses}
 
@@ -71,7 +71,7 @@ class Code:
 
 
 class Later:
-    """See Code.later."""
+    """The instructions at some addresses as they were when Code.later() made this."""
 
     def __init__(self, code: Code, addresses: Callable[[], Iterable[int]]) -> None:
         self._how: tuple[Code, Callable[[], Iterable[int]]] | None = (code, addresses)

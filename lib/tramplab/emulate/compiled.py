@@ -19,7 +19,7 @@ _FLAGS = ("-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefine
 
 @functools.cache
 def library(source: Path) -> ctypes.CDLL:
-    """The hooks of a file, and of the headers beside it. Raises TramplabError where they cannot be built, kept or loaded."""
+    """The library of a C file and the headers beside it. Raises TramplabError where it cannot be built, kept or loaded."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     files = [source, *sorted(source.parent.glob("*.h"))]
     made_of = hashlib.sha256(b"".join(f.read_bytes() for f in files) + repr((_FLAGS, platform.machine())).encode())

@@ -29,7 +29,7 @@ class Instruction:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return len(self.data)
 
     @property
@@ -40,7 +40,7 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """As a disassembler prints it."""
+        """The instruction as a disassembler prints it."""
         return f"{self.mnemonic} {self.operands}".strip()
 
 

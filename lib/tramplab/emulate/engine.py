@@ -56,7 +56,7 @@ def small_pages() -> None:
 
 
 class Stopped(Exception):
-    """The CPU could not go on; the engine's own words."""
+    """Raised where the CPU cannot go on, with the engine's own words."""
 
 
 class Engine:
@@ -90,7 +90,7 @@ class Engine:
         self._uc.mem_map_ptr(address, size, rights, self._ram.add(address, size))
 
     def read(self, address: int, size: int) -> bytes:
-        """Raises TramplabError where nothing is mapped, as write() does."""
+        """The bytes in memory; raises TramplabError where nothing is mapped, as write() does."""
         return _read(self.isa, self._ram, address, size)
 
     def reader(self) -> Callable[[int, int], bytes]:
@@ -105,8 +105,8 @@ class Engine:
             raise _unmapped(self.isa, address) from None
 
     def keep(self) -> Pages:
-        """Copy each page before it is first written to, from now on; all memory has to be mapped. Translations made before do not
-        do so."""
+        """Copy each page before it is first written to, from now on; all memory has to be mapped. Code that was translated before
+        this call does not do so."""
         pages = Pages(self._ram)
         self.hook_c(UC_HOOK_MEM_WRITE, *pages.hook())
         return pages
@@ -128,7 +128,7 @@ class Engine:
         return _register_id(self.isa.unicorn_prefix, name)
 
     def set_register(self, name: str, value: int) -> None:
-        """Any register by its name."""
+        """Set a register, general or special, by its name."""
         number = self.register_id(name)
         if _is_word(self._binding, number):
             self._batch.write(self._uc, [(number, value & _MASK)])
@@ -136,14 +136,14 @@ class Engine:
             self._uc.reg_write(number, value & _MASK)
 
     def set_general(self, values: Mapping[str, int]) -> None:
-        """General registers, or the program counter, by their names, in order; raises TramplabError for another name."""
+        """Set general registers, or the program counter, by their names, in order; raises TramplabError for another name."""
         for name in values:
             if name not in self._ids:
                 raise unknown(f"{self.isa.name} register", name, self._ids)
         self._batch.write(self._uc, [(self._ids[name], value & _MASK) for name, value in values.items()])
 
     def register(self, name: str) -> int:
-        """Any register by its name."""
+        """The value of a register, general or special, by its name."""
         number = self.register_id(name)
         if not _is_word(self._binding, number):
             return self._uc.reg_read(number) & _MASK
@@ -157,11 +157,11 @@ class Engine:
         return dict(zip(self._ids, self._batch.read(self._uc), strict=True))
 
     def system(self, number: tuple[int, int, int, int, int]) -> int:
-        """An arm64 system register without a name of its own: crn, crm, op0, op1, op2."""
+        """The value of an arm64 system register that the engine has no name for. number: crn, crm, op0, op1, op2."""
         return self._uc.reg_read(self.register_id("cp_reg"), number) & _MASK
 
     def set_system(self, number: tuple[int, int, int, int, int], value: int) -> None:
-        """See system()."""
+        """Set a system register; number: as for system()."""
         self._uc.reg_write(self.register_id("cp_reg"), (*number, value & _MASK))
 
     def save(self) -> object:
@@ -169,7 +169,7 @@ class Engine:
         return self._uc.context_save()
 
     def restore(self, context: object) -> None:
-        """Make the registers what they were."""
+        """Give all registers the values that save() kept."""
         self._uc.context_restore(context)
 
     # running
@@ -293,7 +293,7 @@ class _Batch:
         return list(self._values)
 
     def write(self, uc: unicorn.Uc, values: list[tuple[int, int]]) -> None:
-        """(id, value) of each."""
+        """Set registers: (id, value) of each."""
         for n, (number, value) in enumerate(values):
             self._some[n], self._values[n] = number, value
         status = uclib.uc_reg_write_batch(uc._uch, self._some, self._places, len(values))

@@ -20,7 +20,7 @@ from .traps import Vector
 from .traps.taking import Traps
 
 DEFAULT_BUDGET = 2_000_000
-#: More instructions a meter cannot count.
+#: Instructions that a meter can count at most.
 _MOST_BUDGET = (1 << 64) - 1
 MAX_EVENTS = 200_000
 NONE, COUNT, RECORD = METERS = ("none", "count", "record")
@@ -50,7 +50,9 @@ class Places:
 class RawRun:
     """One call as it was recorded, not yet interpreted.
 
-    registers: after the return. tally: per instruction. events: a recording (else empty), see counters.EVENT.
+    registers: their values after the return.
+    tally: counts per instruction.
+    events: the recording, see counters.EVENT; empty without the meter "record".
     """
 
     registers: dict[str, int]
@@ -100,21 +102,21 @@ class Machine:
         return self.memory.read(address, size)
 
     def read_u64(self, address: int) -> int:
-        """A word of 8 bytes."""
+        """The word of 8 bytes at an address."""
         return int.from_bytes(self.read(address, 8), "little")
 
     def write_u64(self, address: int, value: int) -> None:
-        """A word of 8 bytes, of data."""
+        """Write a word of 8 bytes of data."""
         self.write(address, (value & (1 << 64) - 1).to_bytes(8, "little"))
 
     def keep(self) -> None:
-        """Let memory, and the CPU's registers, as they are now be what put_back() makes them again."""
+        """Keep memory, and the CPU's registers, as they are now, for put_back()."""
         self.memory.keep()
         self._engine.forget_all()  # translations made before a hook was added do not call it
         self._kept = self._engine.save()
 
     def put_back(self) -> None:
-        """Take back what calls, and writes from Python, have changed since keep()."""
+        """Undo what calls, and writes from Python, have changed since keep()."""
         self.memory.put_back()
         self._engine.restore(self._kept)
 
@@ -166,15 +168,15 @@ class Machine:
         return self._engine.register_id(name)
 
     def set_register(self, name: str, value: int) -> None:
-        """Any register by its name."""
+        """Set a register, general or special, by its name."""
         self._engine.set_register(name, value)
 
     def set_registers(self, values: Mapping[str, int]) -> None:
-        """General registers by their names, all at once; raises TramplabError for another name."""
+        """Set general registers by their names, all at once; raises TramplabError for another name."""
         self._engine.set_general(values)
 
     def register(self, name: str) -> int:
-        """Any register by its name."""
+        """The value of a register, general or special, by its name."""
         return self._engine.register(name)
 
     def registers(self) -> dict[str, int]:
@@ -196,7 +198,8 @@ class Machine:
 
     @contextmanager
     def watching(self, address: int, call: Callable[[], None]) -> Iterator[None]:
-        """The same for the length of a `with`. The hook stays for the next watch: a change of hooks flushes all translated code."""
+        """Watch an address, as watch() does, for the length of a `with`. The hook stays, as a change of hooks flushes all
+        translations."""
         self.watch(address, call)
         try:
             yield
@@ -205,7 +208,7 @@ class Machine:
 
     @property
     def engine(self) -> Engine:
-        """The engine that executes it, for code that lets several CPUs take turns; see interleave."""
+        """The engine that executes the guest, for code that lets several CPUs take turns; see interleave/."""
         return self._engine
 
     def take_traps(self, vector: Vector) -> None:
@@ -235,9 +238,11 @@ class Machine:
     ) -> RawRun:
         """Call the function at an address and run until it returns.
 
-        registers: name -> value, set before the call (the rest keep their values). stack: 8-byte words above the return
-        address. budget: instructions before StepLimit is raised. Raises GuestFault or StepLimit; memory keeps what the guest did
-        until then.
+        registers: name -> value, set before the call (the rest keep their values).
+        stack: 8-byte words above the return address.
+        budget: instructions before StepLimit is raised.
+
+        Raises GuestFault or StepLimit; memory keeps what the guest did until then.
         """
         self.enter(registers, stack)
         return self.run(address, self.return_to, budget)

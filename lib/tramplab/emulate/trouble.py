@@ -19,7 +19,7 @@ class Situation:
     instruction: its text.
     registers: those that matter to it.
     access: the kind of access that failed, and its address, if one was the cause.
-    exhausted: was that in the page below a stack?
+    exhausted: is that address in the page below a stack?
     recursion: the calls that fill that stack, if they repeat.
     """
 

@@ -42,12 +42,12 @@ class Tally:
         return counts
 
     def has(self, address: int) -> bool:
-        """Was the instruction at an address among what was issued?"""
+        """Was the instruction at an address issued?"""
         return any((offsets == address - base).any() for base, offsets, *_ in self.stretches)
 
     @property
     def instructions(self) -> int:
-        """How many were issued in all."""
+        """How many instructions were issued in all."""
         return sum(int(executed.sum()) for _, _, executed, _ in self.stretches)
 
 
@@ -74,7 +74,7 @@ class Counters:
         self.executed[at] = self.taken[at] = 0
 
     def issued(self, number: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-        """One of a tally's stretches, which stays as it is."""
+        """The counts as one of Tally.stretches: a copy, which later runs do not change."""
         at = self._touched(number).copy()
         return self.base, at, self.executed[at], self.taken[at]
 

@@ -78,7 +78,7 @@ class RunCounts:
         return f"RunCounts(by_component={self.by_component}, by_symbol={self.by_symbol})"
 
     def by(self, name_of: Callable[[int], str]) -> dict[str, Counts]:
-        """Counts by what an address is called."""
+        """Name -> counts of all addresses that name_of gives this name."""
         parts: dict[str, list[tuple[int, ...]]] = {}
         for pc, weight in self._weights.items():
             parts.setdefault(name_of(pc), []).append(weight)

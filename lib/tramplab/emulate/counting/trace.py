@@ -46,7 +46,7 @@ class Recording:
 
     @functools.cached_property
     def steps(self) -> list[Issued]:
-        """The same as a list of steps."""
+        """The recording as a list of steps."""
         accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(len(self))]
         columns = (self.step, self.address, self.size, self.is_store)
         for n, address, size, is_store in zip(*(c.tolist() for c in columns), strict=True):

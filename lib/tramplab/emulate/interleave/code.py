@@ -21,9 +21,9 @@ class Code:
 
     base, length: from the first byte to the last, in bytes.
     registers: those that a CPU's turn may change, and its own special ones.
-    number: register -> its place among them.
-    flags: the one that CMPXCHG sets.
-    start: its value at first.
+    number: register -> its index in `registers`.
+    flags: the register with the condition flags.
+    start: register -> its first value, of those that do not begin with 0.
     """
 
     def __init__(self, machine: Machine, functions: Sequence[tuple[int, int]], special: Sequence[str]) -> None:

@@ -7,13 +7,13 @@ from ctypes import c_int32, c_int64, c_uint8, c_uint64, c_void_p
 
 
 def _fields(**kinds: str) -> list[tuple[str, type]]:
-    """Members in the order of the file, names in a row by their type; underlines after a type tell one row from the next."""
+    """The members of a struct, (name, type) each, from rows of names by type; a type that comes again has underlines behind it."""
     types = {"u64": c_uint64, "i64": c_int64, "i32": c_int32, "u8": c_uint8, "at": c_void_p}
     return [(name, types[kind.rstrip("_")]) for kind, names in kinds.items() for name in names.split()]
 
 
 class Place(ctypes.Structure):
-    """One instruction."""
+    """One instruction of the scheduled code."""
 
     _fields_ = _fields(i32="offset", u8="kind size length base value status")
 
@@ -36,7 +36,7 @@ class Area(ctypes.Structure):
 
 
 class Lab(ctypes.Structure):
-    """All of a run."""
+    """The state of a whole run."""
 
     _fields_ = _fields(
         u64="base length pop push return_to",

@@ -71,7 +71,7 @@ class Memory:
         self._engine.write(address, data)
 
     def poke(self, address: int, data: bytes) -> None:
-        """Write text: the bytes, and away with every translation of what was there."""
+        """Write text, and drop every translation of what was there."""
         if not data:
             return
         bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little") if self.code.asked else 0
@@ -82,7 +82,7 @@ class Memory:
         self._engine.forget(address, len(data))
 
     def keep(self) -> None:
-        """Let memory as it is now be what put_back() makes it again."""
+        """Keep memory as it is now, for put_back()."""
         if self._pages:
             self._pages.forget()
         else:

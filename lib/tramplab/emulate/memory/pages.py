@@ -70,6 +70,6 @@ class Pages:
                 yield start + page * SIZE, copy[page * SIZE : (page + 1) * SIZE]
 
     def forget(self) -> None:
-        """Let the pages as they are now be what is kept."""
+        """Drop all copies: from now on the pages as they are now are kept."""
         for kept in self._kept:
             kept[:] = 0

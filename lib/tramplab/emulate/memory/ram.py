@@ -22,7 +22,7 @@ class Ram:
         self.writing: Callable[[int, int], None] | None = None
 
     def add(self, address: int, size: int) -> int:
-        """One more block; gives where it lies in this process."""
+        """Add a block of zeros; gives its address in this process."""
         block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         at = bisect.bisect(self._starts, address)
         self._starts.insert(at, address)
@@ -43,7 +43,7 @@ class Ram:
         return b"".join(block[start:end] for block, start, end in pieces)
 
     def write(self, address: int, data: bytes) -> None:
-        """Change it, all or nothing; raises LookupError likewise."""
+        """Write bytes, all of them or none; raises LookupError where nothing is mapped."""
         pieces, done = self._pieces(address, len(data)), 0
         if self.writing:
             self.writing(address, len(data))

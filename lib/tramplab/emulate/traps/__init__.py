@@ -33,10 +33,10 @@ class TrapArch(Protocol):
         """Bytes from the breakpoint to where the engine then is."""
 
     def enter(self, engine: Engine, pc: int) -> None:
-        """Leave the state where the architecture does; pc: the breakpoint's address."""
+        """Take the exception: store the state where the architecture does. pc: the breakpoint's address."""
 
     def leave(self, engine: Engine) -> int:
-        """The address to go on at, with the state as it was."""
+        """Return from the exception: restore the state, and give the address to go on at."""
 
 
 MODULES: dict[str, TrapArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}

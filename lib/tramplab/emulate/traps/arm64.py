@@ -15,7 +15,7 @@ _SPSR = (4, 0, 3, 0, 0)
 
 
 def enter(engine: Engine, pc: int) -> None:
-    """The return address and the state go to system registers; debug exceptions and interrupts are masked."""
+    """Take the exception: return address and state go to system registers, and debug exceptions and interrupts are masked."""
     state = engine.register("pstate")
     brk = int.from_bytes(engine.read(pc, 4), "little")
     engine.set_register("elr_el1", pc)
@@ -25,6 +25,6 @@ def enter(engine: Engine, pc: int) -> None:
 
 
 def leave(engine: Engine) -> int:
-    """ERET."""
+    """Do what ERET does: restore the state; gives the address in ELR_EL1."""
     engine.set_register("pstate", engine.system(_SPSR))
     return engine.register("elr_el1")

@@ -11,7 +11,7 @@ _SIE, _SPIE, _SPP = 1 << 1, 1 << 5, 1 << 8
 
 
 def enter(engine: Engine, pc: int) -> None:
-    """sepc, scause and stval tell; interrupts go off, and sstatus keeps that they were on, and that it was S-mode."""
+    """Take the exception: set sepc, scause and stval; interrupts go off, and sstatus keeps that they were on, and S-mode."""
     status = engine.register("sstatus")
     on = _SPIE if status & _SIE else 0
     engine.set_register("sepc", pc)
@@ -21,7 +21,7 @@ def enter(engine: Engine, pc: int) -> None:
 
 
 def leave(engine: Engine) -> int:
-    """SRET."""
+    """Do what SRET does: restore sstatus; gives the address in sepc."""
     status = engine.register("sstatus")
     on = _SIE if status & _SPIE else 0
     engine.set_register("sstatus", status & ~(_SIE | _SPP) | on | _SPIE)

@@ -22,7 +22,7 @@ def enter(engine: Engine, pc: int) -> None:
 
 
 def leave(engine: Engine) -> int:
-    """IRETQ."""
+    """Do what IRETQ does: pop flags and stack pointer; gives the popped rip."""
     ip, _, flags, sp, _ = _FRAME.unpack(engine.read(engine.register("rsp"), _FRAME.size))
     engine.set_register("eflags", flags)
     engine.set_register("rsp", sp)
