@@ -49,7 +49,7 @@ def _two(one: Sequence[_Folded], other: Sequence[_Folded], depth: int) -> Iterat
 
 
 def _pairs(one: Sequence[_Folded], other: Sequence[_Folded]) -> Iterator[tuple[_Folded | None, _Folded | None]]:
-    """Those of two levels that are of one function, and in between those that one call alone has."""
+    """The boxes of two levels in pairs: those of one function together, and in between those that one call alone has."""
     matcher = SequenceMatcher(None, [_source(box) for box, _ in one], [_source(box) for box, _ in other], autojunk=False)
     for how, a, a_end, b, b_end in matcher.get_opcodes():
         if how == "equal":
@@ -60,7 +60,7 @@ def _pairs(one: Sequence[_Folded], other: Sequence[_Folded]) -> Iterator[tuple[_
 
 
 def _source(box: Box) -> tuple[str, str]:
-    """Its function without what a compiler appends, such as .isra.0, and its component."""
+    """A box's function without what a compiler appends, such as .isra.0, and its component."""
     return box.name.split(".")[0], box.component
 
 
@@ -81,13 +81,13 @@ def _cut(name: str, most: int) -> str:
 
 
 def _note(box: Box, depth: int, times: int) -> str:
-    """What stands behind a name: at depth 0 the component, as one function may have boxes of two, and how often a box is there."""
+    """The text behind a name: at depth 0 the component, as one function may have boxes of two, and how often a box is there."""
     notes = [box.component] * (depth == 0) + [f"x{times}"] * (times > 1)
     return f" /* {', '.join(notes)} */" if notes else ""
 
 
 def _folded(level: Iterable[Box]) -> list[_Folded]:
-    """Boxes that are alike and follow one another as one, with their number."""
+    """(box, number) for each row of equal boxes that follow one another."""
     found: list[_Folded] = []
     for box in level:
         if found and _alike(found[-1][0], box):

@@ -19,7 +19,7 @@ from ..lab.run import Run
 #: Instructions that raise an exception, and that return from one.
 RAISES = frozenset({"brk", "ebreak", "c.ebreak", "int3"})
 RETURNS = frozenset({"eret", "sret", "iretq"})
-#: Those that jump in any case, also to what lies behind them.
+#: Instructions that jump in any case, also to what lies behind them.
 _JUMPS = frozenset({"jmp", "b", "j", "c.j"})
 CALL, JUMP, EXCEPTION = "call", "jump", "exception"
 
@@ -28,8 +28,12 @@ CALL, JUMP, EXCEPTION = "call", "jump", "exception"
 class Box:
     """A stretch of a call in one function.
 
-    name: the function. component: the part of the kernel that it belongs to, see Run.component_of. start: number of its first step.
-    depth: 0 for the traced function. own: steps in the function itself. mispredicted: how many of these are mispredicted returns.
+    name: the function.
+    component: the part of the kernel that it belongs to, see Run.component_of.
+    start: number of its first step.
+    depth: 0 for the traced function.
+    own: steps in the function itself.
+    mispredicted: how many of these are mispredicted returns.
     inner: boxes of what it calls, in order.
     """
 
@@ -47,14 +51,18 @@ class Box:
         return self.own + sum(box.length for box in self.inner)
 
     def every(self) -> list[Box]:
-        """The box and all on top of it, in the order in which they begin."""
+        """This box and all inner ones, at any depth, in the order in which they begin."""
         return [self, *(deeper for box in self.inner for deeper in box.every())]
 
 
 @dataclass
 class _Level:
-    """A level of the call stack. how: what led to it. behind, sp: the address behind that, and the stack pointer there. boxes: all
-    of the level, of which only the last one is not complete."""
+    """A level of the call stack.
+
+    how: CALL, JUMP or EXCEPTION, which led to it.
+    behind, sp: the address behind the instruction that did, and the stack pointer there.
+    boxes: all of the level, of which only the last one is not complete.
+    """
 
     how: str
     behind: int
@@ -136,7 +144,7 @@ def _take_down(levels: list[_Level], ended: bool = False) -> None:
 
 
 def _deepened(level: Iterable[Box], depth: int) -> Iterable[Box]:
-    """The same boxes with their depths, and on top of them all others."""
+    """The boxes with their depths set, and with those of all inner boxes."""
     for box in level:
         box.depth = depth
         box.inner = list(_deepened(box.inner, depth + 1))

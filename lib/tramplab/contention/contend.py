@@ -22,7 +22,7 @@ SCHEDULES: Mapping[str, Schedule] = {
     "stalls": Schedule(stall_bits=6, stall_ticks=200),
     "turns": Schedule(slice=50),
 }
-#: More of anything would take days.
+#: The most that an argument may be: more would take days.
 _MOST = 1_000_000
 
 
@@ -51,7 +51,7 @@ class Contended:
 
     @property
     def operations(self) -> int:
-        """How many were counted."""
+        """How many operations were counted."""
         return self.total("pops") + self.total("pushes")
 
     @property
@@ -72,7 +72,7 @@ class Contended:
 
     @property
     def miss_cost(self) -> float:
-        """Mean instructions of a take that got none; 0 if all got one."""
+        """Mean instructions of a take that got no node; 0 if all got one."""
         return self.total("miss_issued") / max(self.total("misses"), 1)
 
     @property
@@ -110,12 +110,15 @@ def contend(
 ) -> Contended:
     """Let CPUs of an ISA work on a "freelist", "objpool" or "shadow" stack until they have done so many operations together.
 
-    nodes: of the pool, by default two for each CPU; shadow stacks have what the task has room for. depth: nodes that a CPU takes
-    one after the other before it gives them back, last one first, as in nested calls. asleep: nodes that tasks hold all the time
-    which sleep in a hooked function, taken on the CPUs by turns; a shadow stack is the task's own, so theirs are on none of these.
-    between: instructions elsewhere after each operation. schedule: a name of SCHEDULES. granule: bytes that a reservation covers,
-    a power of two. unreduced: hold a CPU before each instruction, not only where others can see what it does; the result is the
-    same. guest: the folder of guest sources.
+    nodes: number of nodes of the pool, by default two for each CPU; shadow stacks have what the task has room for.
+    depth: nodes that a CPU takes one after the other before it gives them back, last one first, as in nested calls.
+    asleep: nodes that are held all the time by tasks which sleep in a hooked function, taken on the CPUs by turns; a shadow stack
+        is the task's own, so theirs are on none of these.
+    between: instructions elsewhere after each operation.
+    schedule: a name of SCHEDULES.
+    granule: bytes that a reservation covers, a power of two.
+    unreduced: hold a CPU before each instruction, not only where others can see what it does; the result is the same.
+    guest: the folder of guest sources.
 
     Raises TramplabError for what there is not: an unknown name, less than one of anything, more CPUs than the model has; and
     Broken, which is one, if a node was handed out twice or lost.

@@ -26,7 +26,7 @@ KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 FUNCTION = "two_args"
 _POP, _PUSH = "rethook_try_get", "rethook_recycle"
-#: All that pools execute; a build has those that it calls.
+#: The functions that pools execute; a build has those of them that it calls.
 _CODE = (_POP, _PUSH, "objpool_push")
 
 
@@ -40,7 +40,7 @@ class Pool:
     fresh: Mapping[int, bytes] = field(repr=False)
 
     def reset(self) -> None:
-        """Make it what it was."""
+        """Make the pool what it was at boot."""
         for address, data in self.fresh.items():
             self.kernel.machine.write(address, data)
 
@@ -56,7 +56,7 @@ class Pool:
         return taken
 
     def free(self) -> list[int]:
-        """The nodes that lie in it now, in its order; of the tasks' own stacks, those above what is taken."""
+        """The nodes that lie in the pool now, in its order; of tasks' own stacks, those above what is taken."""
         return {"freelist": _listed, "objpool": _ringed, "shadow": _stacked}[self.name](self.kernel, self.setting.pool)
 
 

@@ -23,7 +23,7 @@ _OLD = 7 * 24 * 3600
 
 
 def state() -> str:
-    """Changes with everything that the rows depend on."""
+    """A digest of everything that the rows depend on."""
     return states.of(_PARTS, ["releases.yml"])
 
 

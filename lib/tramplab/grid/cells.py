@@ -13,7 +13,7 @@ from ..isa import ISAS
 from ..lab import hooks
 from ..lab.measure import FUNCTIONS, STUDIED
 
-#: Numbers of arguments of a grid that is not asked for others, and the largest there is.
+#: Numbers of arguments of a grid by default, and the largest that can be asked for.
 ARGS, MOST_ARGS = tuple(range(len(STUDIED))), len(FUNCTIONS) - 1
 CALLBACKS = tuple(range(1, 65))
 
