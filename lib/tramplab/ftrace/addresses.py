@@ -30,13 +30,13 @@ class Edge(Entry, frozen=True):
 class Range(Entry, frozen=True):
     """A range of addresses that an allocator uses.
 
-    code: the kind of code that is allocated there.
-    layout: its name.
+    code: the kinds of code that are allocated there.
+    layout: the range's name.
     start, end: the range, end not included.
     image: the lowest and the highest address at which the kernel's image may start.
-    fits: the second bounds the image's end instead.
+    fits: the second of these bounds the image's end instead.
     holds: bytes that the image must fit into, or there is no such range; None if it need not.
-    source: an entry of the file's.
+    source: a name in the file's `sources`.
     sure: as in releases.yml.
     """
 

@@ -55,8 +55,12 @@ class Interval(Entry, frozen=True):
 
 
 class Fault(Entry, frozen=True, kw_only=True):
-    """What did not work from one release to another, both inclusive. by, fixed_by: names of sources. said: what happened, a clause
-    that begins small. built: the feature by which the lab's kernels of these releases have it, "" where they have not."""
+    """What did not work from one release to another, both inclusive.
+
+    by, fixed_by: names of sources.
+    said: what happened, a clause that begins with a small letter.
+    built: the feature by which the lab's kernels of these releases have the fault, "" where they have not.
+    """
 
     isa: Unsaid = ""
     first: Release = field(name="from")
@@ -107,14 +111,14 @@ class _OfKernels(OfIsas[_Faults], frozen=True):
 
 
 class Reach(Entry, frozen=True):
-    """How code is reached that is made at run time."""
+    """How a patch site reaches code that is made at run time, by the allocator that made room for it."""
 
     modules: Intervals
     bpf: Intervals
 
 
 class Registers(Entry, frozen=True):
-    """What is made of registers that a trampoline saved."""
+    """What kernels make of the registers that a trampoline saved."""
 
     partial: Intervals
     perf: Intervals
@@ -139,11 +143,11 @@ class Table(Entry, frozen=True):
     broken: _OfKernels
 
     def features(self, section: str) -> dict[str, tuple[Interval, ...]]:
-        """Those of an ISA, or the common ones."""
+        """The features of an ISA, or the common ones: feature -> its intervals."""
         return getattr(self, section)
 
 
-#: The features that each section has, all of them.
+#: Section -> the features that it must have.
 _FEATURES = {
     "common": "direct_hash_kept direct_modified_unasked fprobe_guard fprobe_list_end fgraph return_pool objpool_pages objpool_mask"
     " kprobe_instance return_save counter_bits ops direct_shares bpf_inline_guards bpf_struct_args bpf_union_args bpf_program_nop"
@@ -159,7 +163,7 @@ _FEATURES = {
     " preempt_rcu bpf bpf_args fprobe rethook fprobe_entry_ops rethook_sp rethook_rcu_test recursion_rcu_test"
     " kprobes_on_ftrace kretprobe kretprobe_entry kprobe_session memcpy_call clang_frame",
 }
-#: What a feature may be that is more than there or not, a way to reach code, and a use of registers.
+#: Feature -> its values, of features that are more than there or not; so of ways to reach code and uses of registers.
 _FLAG = (False, True)
 _VALUES: dict[str, Sequence[object]] = {
     "site": ("nop5", "mov-bl", "literal-mov-bl", "detour16", "detour8", "literal-auipc-jalr"),
@@ -237,8 +241,8 @@ def _require_source(place: str, name: str, found: Table) -> None:
 
 
 def _broken(place: str, fault: Fault, found: Table, known: Sequence[str]) -> None:
-    """A fault has known sources, and lasts from one release that can be asked for to another, all of which have the feature by
-    which the lab's kernels have it, if they have."""
+    """Raise TramplabError unless a fault has known sources, lasts from one known release to another, and its feature, if it has
+    one, is a feature of all these releases."""
     for name in (fault.by, fault.fixed_by):
         _require_source(place, name, found)
     for release in (fault.first, fault.last):
@@ -252,8 +256,8 @@ def _broken(place: str, fault: Fault, found: Table, known: Sequence[str]) -> Non
 
 
 def _owed(place: str, values: Sequence[object], rows: tuple[Interval, ...], found: Table) -> None:
-    """Intervals have values of theirs and known sources, begin before they end, follow each other, and each has a release that can
-    be asked for."""
+    """Raise TramplabError unless intervals have allowed values and known sources, begin before they end, follow each other, and
+    each has a known release."""
     for row in rows:
         if not any(row.value == value and type(row.value) is type(value) for value in values):
             raise TramplabError(f"{FILE}: {place}: {unknown('value', row.value, values)}")
@@ -269,7 +273,7 @@ def _owed(place: str, values: Sequence[object], rows: tuple[Interval, ...], foun
 
 
 def _named(found: Table) -> None:
-    """Every source is used by a fact, and every hypothetical value is of a feature that exists."""
+    """Raise TramplabError unless every source is used by a fact, and every hypothetical value is of a feature that exists."""
     used = {row.source for _, _, rows in _lists(found) for row in rows}
     used |= {name for _, fault in _faults(found) for name in (fault.by, fault.fixed_by)}
     if idle := [name for name in found.sources if name not in used]:

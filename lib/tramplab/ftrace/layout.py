@@ -60,7 +60,7 @@ def bucket(address: int, bits: int) -> int:
 
 
 def bits_of(entries: int) -> int:
-    """The kernel's choice for a hash of that many: buckets, as a power of two, at or below half of them."""
+    """Bits of the number of buckets that the kernel chooses for so many entries: the power of two at or below half of them."""
     return min((entries // 2).bit_length(), MAX_BITS)
 
 
@@ -74,15 +74,15 @@ def pack(struct: Struct, values: Mapping[str, int]) -> bytes:
 
 
 def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
-    """The same of a struct that the guest's image has."""
+    """The bytes of one of the image's structs, with these members set and the rest zero."""
     return pack(image.struct(struct), values)
 
 
 def hash_table(
     image: Image, heap: Heap, entries: dict[int, int], bits: int | None = None
 ) -> tuple[dict[str, int], bytes, int]:
-    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into; bits: of the
-    number of buckets, if it is not as in bits_of()."""
+    """A ftrace_hash for function address -> direct target (0 if none): its members, the bytes of its block, and the block's
+    address. bits: of the number of buckets, by default as in bits_of()."""
     bits = bits_of(len(entries)) if bits is None else bits
     entry = image.struct(ENTRY)
     order = sorted(("next", "ip", "direct"), key=lambda name: entry.fields[name].offset)  # its three words
@@ -123,12 +123,12 @@ class OpsMemory:
         return index, self.image.address("lab_ops_pool") + index * self.image.struct("ftrace_ops").size
 
     def free(self, ops: Registered) -> list[Step]:
-        """The steps that give an ops' hashes and its place in the pool back."""
+        """The steps that free an ops' hashes and its place in the pool."""
         blocks = self._blocks.pop(ops.index, ())
         return [*(Free(self.heap, at, "a hash of the ops") for at in blocks), Free(self, ops.index, "the ops itself")]
 
     def give(self, what: int) -> None:
-        """Have a place in the pool back."""
+        """Take back a place in the pool."""
         self._free.append(what)
         self._free.sort()
 
@@ -137,11 +137,11 @@ class OpsMemory:
         return self.private(index) + self.image.struct("lab_private").fields["hits"].offset
 
     def private(self, index: int) -> int:
-        """The address of what an ops' private points at, a struct lab_private."""
+        """The address of the struct lab_private that an ops' `private` points at."""
         return private_of(self.image, index)
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
-        """What is written for an ops, in memory that nobody looks at before it joins the list."""
+        """The writes that make an ops' structs, in memory that nobody reads before the ops joins the list."""
         image = self.image
         hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
         steps: list[Write] = []
@@ -177,7 +177,7 @@ class OpsMemory:
         return address + self.image.struct("ftrace_ops").fields["next"].offset
 
     def refilter(self, ops: Registered, ips: dict[str, int]) -> tuple[list[Step], list[Step]]:
-        """The steps that give a registered ops the filter hash of its functions, and those that give the old one back."""
+        """The steps that give a registered ops the filter hash of its functions, and those that free the old one."""
         old: list[Step] = [Free(self.heap, at, "the filter hash that was there") for at in self._blocks.pop(ops.index)]
         new: list[Write] = []
         struct = self._hash(ops, ops.functions, ips, new)

@@ -1,8 +1,8 @@
 """The maker of what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
 
-The slow path asks in this order: does it serve the request; may it be; what is to be registered; and when there is room for
-it, the steps that make its code. At the end, after the wait for all tasks that may still be in that code, the steps that
-give it back. Who makes what is in trampolines/.
+The slow path calls serves(), check(), make(), and when there is room for the ops, create(), which gives the steps that make its
+code. At the end, behind the wait for all tasks that may still be in that code, come the steps of free(). The makers are in
+trampolines/.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Maker(Protocol):
     """The maker of one kind of request: what it is given to check and to make is of the kind that it serves."""
 
     def serves(self, request: Request) -> bool:
-        """Is this request of its kind?"""
+        """Is a request of the kind that this maker serves?"""
         ...
 
     def check(self, request: Any, functions: tuple[str, ...]) -> None:
@@ -36,12 +36,12 @@ class Maker(Protocol):
         ...
 
     def free(self, ops: Registered) -> list[Step]:
-        """The steps that free it, to be carried out when all tasks have left it."""
+        """The steps that free what create() took, to be carried out when all tasks have left it."""
         ...
 
 
 def maker_of(request: Request, makers: Sequence[Maker]) -> Maker:
-    """The one that serves a request; raises TramplabError if none does."""
+    """The maker that serves a request; raises TramplabError if none does."""
     for maker in makers:
         if maker.serves(request):
             return maker

@@ -7,7 +7,7 @@ from .arch.protocol import FeatureTable
 
 #: Sites that have the callsite's ops as data before the function.
 _LITERAL = "literal"
-#: Those whose record is a function's first instruction, or belongs to it: behind a landing pad a kprobe is put after that.
+#: Sites whose rec->ip is a function's first instruction, or where behind a landing pad a kprobe on that is put.
 _FIRST = ("nop5", "detour")
 
 

@@ -33,7 +33,7 @@ class Request:
     """What a tracer asks for; each instance is one registration's identity. The kinds are in the folders of trampolines/.
 
     filter: names of the functions to trace, or one; empty for those it is attached to.
-    notrace: the same of functions that are never traced.
+    notrace: names of the functions, or of the one, that are never traced for it.
 
     Raises TramplabError for a field that is not what it is declared as, as every kind does.
     """
@@ -58,8 +58,12 @@ class Generated:
 
 @dataclass(frozen=True)
 class Agreed:
-    """How a direct call shares a function with an ops that changes the ip: the steps before that ops is there; those that give
-    back what nobody uses then; and what takes it all back, as if nobody had asked."""
+    """How a direct call shares a function with an ops that changes the ip.
+
+    steps: the steps before that ops is there.
+    frees: the steps that free what nobody uses then.
+    undo: makes the direct call as it was, if the ops does not come after all.
+    """
 
     steps: list[Step] = field(default_factory=list)
     frees: list[Step] = field(default_factory=list)
@@ -82,17 +86,17 @@ class Registered:
     alone: why it must be the only one on its functions, "" if it need not.
     must_reach: the error where a site does not reach it by itself, "" if it need not; {} in both stands for the function.
     generated: code that was made for it.
-    structs: addresses of the structs that this code uses, and their names.
-    ops_func: of a direct call whose owner can share a function with an ops that changes the ip: the owner's reaction, as in struct
+    structs: address -> name of the structs that this code uses.
+    ops_func: of a direct call that can share a function with an ops that changes the ip: what its owner does then, as in struct
         ftrace_ops since v6.0; it may raise TramplabError, and nothing has changed then.
-    remake: of a direct call that can be modified: what another request asks for, and whether it shares -> the steps that make that,
-        and those that free what it had.
-    shared: has it done so? registers_twice: it refuses the first time that it comes to such a function, to make its code again, and
-        comes once more.
+    remake: of a direct call that can be modified: (the ops, another request, does it share?) -> the steps that make what that asks
+        for, and those that free what it had.
+    shared: a direct call that has done what ops_func asks of it.
+    registers_twice: where it comes to a function with an ops that changes the ip, it is refused the first time, makes its code
+        again, and is registered once more.
     shares: the request for the one ops that it shares with others of its kind instead of being one itself (see ftrace/sharing.py).
     breakpoint: it is a breakpoint in the text and no ftrace_ops: ftrace does not know it, so it is in no list and in no record, and
         its maker's steps are the whole plan.
-    index: its place in the guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
     index, address: of its struct ftrace_ops in the guest's pool; set when it is registered.
     """
 

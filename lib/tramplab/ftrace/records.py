@@ -112,7 +112,7 @@ class Record:
         self._update_call_ops(ops)
 
     def _update_call_ops(self, ops: Registered) -> None:
-        """Set with one ops left whose callback needs no assist; the ops asked is the one that comes or *goes*."""
+        """Set the flag with one ops left and no assist needed; `ops`, which is asked for that, is the one that comes or *goes*."""
         self.put("CALL_OPS", self.call_ops and self.count == 1 and not ops.assisted)
 
     def settle(self) -> str:

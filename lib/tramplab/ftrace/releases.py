@@ -15,9 +15,9 @@ from ..isa import ISAS, Isa
 from . import arch
 from .facts import Fault, Interval, data, every, parse
 
-#: When an ISA had what it never had.
+#: The answer of history() for what an ISA never had.
 NEVER = "never"
-#: Features that follow from others and are wrong by themselves.
+#: Features that follow from others and cannot be overridden alone.
 DERIVED = ("site", "counter_bits", "ops")
 #: Faults that kernels of some releases had, and the lab's have only where they are asked for: see faulty().
 FAULTS = ("direct_hash_kept", "direct_modified_unasked", "direct_without_regs")
@@ -45,7 +45,7 @@ def shown() -> tuple[str, ...]:
     return data().shown
 
 
-#: The newest of them: what a kernel is of when nothing else is asked for.
+#: The newest release shown: the default of every kernel.
 LATEST = shown()[-1]
 
 
@@ -164,8 +164,8 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
 
 
 def _values(isa: Isa, feature: str) -> set[object]:
-    """What a feature can be overridden with: values that some release has, that another override brings along, or that no kernel
-    has and the lab builds."""
+    """The values with which a feature can be overridden: those that some release has, that another override brings along, or that
+    no kernel has and the lab builds."""
     values = {i.value for i in intervals(isa.name, feature)} | {*data().hypothetical[isa.name].get(feature, ())}
     for changes in arch.of(isa).CONSEQUENCES.values():
         values |= {changes[feature]} if feature in changes else set()
@@ -173,7 +173,7 @@ def _values(isa: Isa, feature: str) -> set[object]:
 
 
 def _holds(intervals: tuple[Interval, ...], release: str) -> Interval | None:
-    """The one of them that contains a release."""
+    """The interval that contains a release; None if none does."""
     return next((i for i in intervals if i.contains(parse(release))), None)
 
 
@@ -191,7 +191,7 @@ def reach(isa: str, release: str, code: str) -> Interval:
 
 
 def reaches(isa: str, code: str) -> tuple[Interval, ...]:
-    """The same of all releases, oldest first."""
+    """How code made at run time is reached, as in reach(), in all releases, oldest first."""
     kinds = asdict(data().reach[isa])
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
@@ -208,7 +208,7 @@ def uses_of_registers(isa: str, what: str) -> tuple[Interval, ...]:
 
 
 def registers(isa: str, release: str, what: str) -> Interval:
-    """The one of these uses that a release has; raises TramplabError where it has none.
+    """A release's use of saved registers, one of uses_of_registers(); raises TramplabError where it has none.
 
     >>> [registers("x86_64", release, "partial").value for release in ("v6.14", "v6.18", "v7.0")]
     ['plain', 'kernel', 'hardware']
@@ -297,5 +297,5 @@ def _follows(earlier: str, later: str) -> bool:
     return earlier in order and order[order.index(earlier) + 1 :][:1] == (later,)
 
 
-#: The newest release whose kernels are not those of one before: what is so of them is so of LATEST's.
+#: The newest release whose kernels differ from those of the release before it: LATEST's kernels are the same as its.
 NEWEST = distinct()[-1]

@@ -1,7 +1,7 @@
 """Requests that are no ops of their own: they share one, or ftrace does not know them.
 
 An ops that is shared is registered with the first one, its filter follows them, and it leaves with the last. So it is with fprobes
-from v6.14 on. What a request has of its own is made and put where the shared ops' callback finds it when the sites lead there, as
+from v6.14 on. What a request has of its own is put where the shared ops' callback finds it when the sites lead there, as
 register_fprobe_ips() does, and is taken away again before they change. A breakpoint in the text is in no list and no record.
 """
 
@@ -26,11 +26,11 @@ class Sharer(Maker, Protocol):
     """A maker whose requests share an ops: what they register has `shares`."""
 
     def enter(self, member: Registered) -> list[Step]:
-        """The steps after which the shared ops' callback finds this one."""
+        """The steps after which the shared ops' callback finds a member."""
         ...
 
     def leave(self, member: Registered) -> list[Step]:
-        """The steps after which the shared ops' callback finds this one no more."""
+        """The steps after which the shared ops' callback no longer finds a member."""
         ...
 
 
@@ -48,7 +48,7 @@ class SharingSlowPath(SlowPath):
     # changes
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
-        """As in the kernel; a request that shares an ops joins it, and of a breakpoint no list, record or site knows."""
+        """Register a request as SlowPath does; one that shares an ops joins it, and a breakpoint is in no list, record or site."""
         maker = maker_of(request, self.makers)
         functions = selected(request, tuple(self.records))
         maker.check(request, functions)
@@ -58,7 +58,7 @@ class SharingSlowPath(SlowPath):
         return super().register(request) if made.shares is None else self._join(made, made.shares, maker)
 
     def unregister(self, ops: Registered) -> list[Step]:
-        """As in the kernel; a request that shares an ops leaves it."""
+        """Unregister as SlowPath does; a request that shares an ops leaves it."""
         if ops in self.breakpoints:
             self.breakpoints.remove(ops)
             return [*maker_of(ops.request, self.makers).free(ops), *self.memory.free(ops)]
@@ -77,18 +77,18 @@ class SharingSlowPath(SlowPath):
 
     @property
     def everyone(self) -> list[Registered]:
-        """Every ops, everyone who shares one, and what ftrace does not know."""
+        """Every ops, every request that shares one, and the breakpoints, which ftrace does not know."""
         return [*self.ops, *(m for members in self._joined.values() for m in members), *self.breakpoints]
 
     # inside
 
     def _awaited(self, ops: Registered) -> Sync:
-        """For a shared ops nobody waits: it is the core kernel's own and not freed (ftrace_shutdown), and a replaced hash is freed
-        later (free_ftrace_hash_rcu)."""
+        """What frees wait for: nothing for a shared ops, which is the core kernel's own and not freed (ftrace_shutdown); a replaced
+        hash of it is freed later (free_ftrace_hash_rcu)."""
         return Sync.CALL_RCU if ops in self._hosts.values() else super()._awaited(ops)
 
     def _join(self, member: Registered, shared: Request, maker: Maker) -> tuple[Registered, list[Step]]:
-        """The shared ops lets the functions through, then its callback finds the member."""
+        """Register a member: the shared ops lets its functions through, then the callback finds the member."""
         kind = type(shared)
         member.index, member.address = self.memory.claim()
         try:
@@ -113,7 +113,7 @@ class SharingSlowPath(SlowPath):
         return [*steps, Wait(Sync.CALL_RCU, "nobody still reads what was taken away"), *frees]
 
     def _widen(self, kind: type[Request], shared: Request, functions: tuple[str, ...]) -> list[Step]:
-        """The shared ops, registered if nobody had it, lets these functions through as well."""
+        """Let the shared ops, registered if nobody had it, let these functions through as well."""
         host = self._hosts.get(kind)
         if host is None:
             self._hosts[kind], steps = super().register(dataclasses.replace(shared, filter=functions))

@@ -59,7 +59,8 @@ class SlowPath:
         return [s for r in self.records.values() for s in self.arch.boot(r.site, self.features, self.image.address)]
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
-        """Add an ops. Raises TramplabError for what this release cannot do; then nothing has changed."""
+        """Register a request: the ops, and the steps that add it. Raises TramplabError for what this release cannot do; then
+        nothing has changed."""
         functions = selected(request, tuple(self.records))
         maker = maker_of(request, self.makers)
         maker.check(request, functions)
@@ -89,9 +90,9 @@ class SlowPath:
         return ops, steps + self._update(functions) + self._behind(old)
 
     def modify(self, ops: Registered, request: Request) -> list[Step]:
-        """Other programs for a direct call that is there (modify_ftrace_direct). Its owner is asked whether it
-        shares with an ops that changes the ip, in releases that do not forget to. Raises TramplabError for what cannot be; then
-        nothing has changed."""
+        """The steps that give a registered direct call what another request asks for (modify_ftrace_direct). Its owner is asked
+        whether it shares with an ops that changes the ip, but for releases that forget to. Raises TramplabError for what cannot be;
+        then nothing has changed."""
         if ops not in self.ops or not ops.remake:
             raise TramplabError("what is modified is a direct call of BPF's that is registered: attach it first.")
         maker_of(ops.request, self.makers).check(request, ops.functions)
@@ -106,7 +107,7 @@ class SlowPath:
         return steps + table + self.arch.write_sites(changes, self.features, self.image) + self._behind([*frees, *old])
 
     def unregister(self, ops: Registered) -> list[Step]:
-        """Take an ops away again; raises TramplabError if it is not registered."""
+        """The steps that remove an ops; raises TramplabError if it is not registered."""
         if ops not in self.ops:
             raise TramplabError(f"that ops (for {', '.join(ops.functions)}) is not registered, or not any more.")
         at = self.ops.index(ops)
@@ -155,7 +156,7 @@ class SlowPath:
         return self.ops[0].address if self.ops else self.image.address("ftrace_list_end")
 
     def _check(self, ops: Registered) -> None:
-        """Raise TramplabError if what is registered on its functions already is in the way."""
+        """Raise TramplabError if what is already registered on an ops' functions is in its way."""
         for f in ops.functions:
             if ops.is_direct and f in self._kept:
                 raise TramplabError(
@@ -169,7 +170,8 @@ class SlowPath:
                 raise TramplabError(lonely[0].format(f))
 
     def _come_back(self, direct: Registered, new: bool) -> None:
-        """A new direct call that refuses to come, so as to come again with other code: its first address is to leave the hash."""
+        """Register a direct call a second time, where its owner refused the first time and made its code again. In releases that
+        keep its first address in the hash of direct calls this raises TramplabError."""
         if new and direct.registers_twice and self.features["direct_hash_kept"]:
             self._kept.update(direct.functions)
             self._check(direct)
@@ -180,7 +182,7 @@ class SlowPath:
         return bool(self.features["direct_shares"]) and all(o.ops_func for o in directs)
 
     def _sharing(self, ops: Registered) -> list[Registered]:
-        """The direct calls that come to share a function with an ops that changes the ip, now that this one comes."""
+        """The direct calls that share a function with an ops that changes the ip once `ops` is registered, and did not before."""
         together: dict[Registered, None] = {}
         for f in ops.functions:
             wanting = [ops, *self.wanting(f)]
@@ -189,7 +191,7 @@ class SlowPath:
         return list(together)
 
     def _agree(self, direct: Registered) -> Agreed:
-        """Ask its owner; where its target is in its ops, and has changed, that is written there."""
+        """Have a direct call's owner do what sharing takes; a new target is written to the ops where releases keep it there."""
         before = direct.direct
         agreed = direct.ops_func(direct) if direct.ops_func else Agreed()
         if before and direct.direct != before and self.features["direct_in_ops"]:
@@ -198,7 +200,7 @@ class SlowPath:
         return agreed
 
     def _allocate(self, ops: Registered, maker: Maker) -> list[Step]:
-        """Make everything that an ops owns: its trampoline, hashes and struct."""
+        """The steps that make everything that an ops owns: its trampoline, hashes and struct."""
         steps = maker.create(ops)
         for f in ops.functions:
             if ops.must_reach and not self._reaches(self.records[f].site, ops.trampoline or ops.direct):
@@ -213,7 +215,7 @@ class SlowPath:
                 step.owner.give(step.what)
 
     def _awaited(self, ops: Registered) -> Sync:
-        """What frees wait for when an ops leaves."""
+        """The wait before an ops' memory is freed."""
         return Sync.RCU_TASKS
 
     @staticmethod
@@ -222,7 +224,7 @@ class SlowPath:
         return [Wait(sync, "nobody is still in the ops or its trampoline"), *frees] if frees else []
 
     def _direct_table(self) -> tuple[list[Step], list[Step]]:
-        """Rewrite the one hash of direct targets, in releases that have it: the steps, and those that free the old hash."""
+        """The steps that rewrite the one hash of direct targets, in releases that have it, and those that free the old one."""
         if self.features["direct_in_ops"] or not self.features["direct"]:
             return [], []
         entries = {self.records[f].site.ip: o.direct for o in self.ops if o.direct for f in o.functions}
@@ -241,7 +243,7 @@ class SlowPath:
         ], old
 
     def _update(self, functions: tuple[str, ...]) -> list[Step]:
-        """Bring trampolines, literals and sites in line with the records."""
+        """The steps that bring trampolines, literals and sites in line with the records."""
         func, op = self._common_function()
         list_func = self.image.address("ftrace_ops_list_func")
         changes, literals = [], []
@@ -284,7 +286,7 @@ class SlowPath:
         return self.arch.call_bytes(site, target, self.features, address), f"{action}: {name}"
 
     def _literal(self, record: Record) -> list[Step]:
-        """The callsite's ops, where the release keeps one: nobody's, the only one's, or the list's."""
+        """The steps that write the callsite's word, where the release keeps one: no ops, the only one, or that of the list."""
         site = record.site
         if site.literal is None:
             return []
@@ -315,7 +317,7 @@ class SlowPath:
         return self.image.address("ftrace_ops_list_func"), self.image.address("ftrace_list_end")
 
     def _patch_common(self, func: int, why: str) -> list[Step]:
-        """Repoint the call in each common trampoline, in text or in memory; with CALL_OPS there is none to repoint."""
+        """The steps that repoint the call in each common trampoline, in text or in memory; none with CALL_OPS."""
         steps: list[Step] = []
         if "ftrace_call_dest" in self.image.symbols:
             steps.append(word(self.image.address("ftrace_call_dest"), func, why))

@@ -52,7 +52,7 @@ class Sync(Enum):
     FLUSH_ICACHE = "flush_icache_all", Scope.EVERY_CPU, "executes text as it was written before"
 
 
-#: Those that wait for nobody, and only order what this CPU stores.
+#: Waits that wait for nobody, and only order this CPU's stores.
 FENCES = frozenset({Sync.RELEASE, Sync.WMB, Sync.DSB_ISHST, Sync.FENCE_WO})
 
 
@@ -76,7 +76,7 @@ class Write:
 
     @property
     def pieces(self) -> list[tuple[int, bytes]]:
-        """(address, data) of what is stored at once, one behind the other.
+        """(address, data) of each single store, in order.
 
         >>> [len(data) for _, data in Write(0x1004, bytes(5), True, "five bytes", POINTER).pieces]
         [4, 1]
@@ -110,7 +110,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True)
 class Free:
-    """Give back what nobody uses any more; until then it is handed out to nobody else."""
+    """Return what nobody uses any more to its allocator, which hands it out to nobody until then."""
 
     owner: Owner = field(compare=False, repr=False)
     what: int

@@ -7,7 +7,8 @@ from . import arch
 from .arch.protocol import FeatureTable, Symbols
 from .site import Site
 
-#: Bytes of all addresses, and to either side those in which an end is looked for first: no branch of these ISAs goes further.
+#: Bytes of the address space, and bytes to either side of a site in which an end is looked for first: no branch of these ISAs goes
+#: further.
 SPACE, NEAR = 1 << 64, 1 << 33
 
 
@@ -18,9 +19,9 @@ def step(isa: Isa, features: FeatureTable) -> int:
 
 
 def window(isa: Isa, site: Site, features: FeatureTable, symbols: Symbols) -> tuple[int, int]:
-    """The lowest and the highest address that a site can call by itself, both inclusive; 0 or the last place that there is where
-    the address space ends first. The window has no holes, and ftrace_caller is in it, or in a text too large for that the site
-    itself: each end is found by halving."""
+    """The lowest and the highest address that a site can call by itself, both inclusive; 0, or the last place that there is, where
+    the address space ends first. Each end is found by halving, as the window has no holes, and has ftrace_caller in it, or the site
+    itself where the text is too large for that."""
     wide, module = step(isa, features), arch.of(isa)
     caller = symbols("ftrace_caller")
     inside = (caller if module.reaches(site, caller, features, symbols) else site.ip) // wide

@@ -43,7 +43,7 @@ _MAPPED = Wait(Sync.DSB_ISHST, "the alias through which text is written is mappe
 
 
 def config(features: FeatureTable) -> GuestConfig:
-    """Two NOPs at the entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
+    """The guest with two NOPs at each entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
     literal = features["site"] == "literal-mov-bl"
     nops = "6,4" if features["direct_beside"] else "4,2"
     flags = (f"-fpatchable-function-entry={nops}", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
@@ -52,14 +52,15 @@ def config(features: FeatureTable) -> GuestConfig:
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
-    """ip is the second instruction of the pair at the entry, the one that becomes a BL; a landing pad comes before the pair."""
+    """The site, whose ip is the second instruction of the pair at the entry: the BL's place. A landing pad comes before the
+    pair."""
     literal = compiled + words_before(features) if features["site"] == "literal-mov-bl" else None
     pair = entry + (_PAD_SIZE if features["bti"] else 0)
     return Site(function, entry, pair + 4, pair + 8, literal, compiled)
 
 
 def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
-    """The first NOP becomes MOV X9, LR for good; the literal is nobody's."""
+    """The steps by which the first NOP becomes MOV X9, LR for good, and the literal names no ops."""
     steps: list[Step] = [text(s.ip - 4, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
     if s.literal is not None:
         steps += beside(s, features)
@@ -73,7 +74,7 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """The bytes of the site while it calls target; hypothetical: it jumps to an odd one."""
+    """The bytes of the site while it calls target; a jump to an odd target, which no kernel makes."""
     return (B if target & 1 else BL).encode(s.ip, target & ~1)
 
 
@@ -83,7 +84,7 @@ def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
 
 
 def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
-    """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
+    """The steps: one aligned instruction for each site, of those that may be replaced while they are executed."""
     steps: list[Step] = []
     for s, data, why in changes:
         steps += [_MAPPED, text(s.ip, data, f"{s.function}: {why}", INSTRUCTION)]
@@ -92,12 +93,12 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, 
 
 
 def write_word(address: int, value: int, why: str) -> list[Step]:
-    """Through the same alias as instructions, and with no barrier of its own (aarch64_insn_write_literal_u64())."""
+    """The steps: a store through the same alias as instructions, with no barrier behind it (aarch64_insn_write_literal_u64())."""
     return [_MAPPED, word(address, value, why)]
 
 
 def flush(why: str) -> list[Step]:
-    """flush_icache_range(), which also sends every CPU an interrupt."""
+    """The steps of flush_icache_range(), which also sends every CPU an interrupt."""
     return [Wait(Sync.IC_IVAU, "the new code is visible"), Wait(Sync.KICK, why)]
 
 
@@ -113,5 +114,5 @@ def stops_machine(features: FeatureTable) -> bool:
 
 
 def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
-    """Nothing around the steps: each of them is safe while the other CPUs run."""
+    """The steps alone: each of them is safe while the other CPUs run."""
     return steps

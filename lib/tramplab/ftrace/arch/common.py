@@ -8,7 +8,7 @@ from .protocol import FeatureTable
 
 #: Functions that pass a buffer of theirs on check their stack (STACKPROTECTOR_STRONG, on in every distribution's kernel).
 _PROTECTED = "-fstack-protector-strong"
-#: And those that take a word of an array ask first whether it has that many (UBSAN_BOUNDS). A report is the kernel's end here.
+#: Functions check an array's index before they use it (UBSAN_BOUNDS). A report is a trap here.
 _BOUNDED = ("-fsanitize=array-bounds", "-fsanitize-trap=array-bounds")
 #: feature -> the preprocessor name that the guest's sources know it by
 DEFINES = {
@@ -52,7 +52,7 @@ DEFINES = {
     "direct_literal": "CONFIG_LAB_DIRECT_LITERAL",
     "direct_beside": "CONFIG_LAB_DIRECT_BESIDE",
 }
-#: The same of features that are chosen among several, by value; and of what is usually there, when it is not.
+#: (feature, value) -> preprocessor names, of features with several values; and with False, of what is usually there.
 CHOICES = {
     ("rethook", "freelist"): ("CONFIG_FPROBE_ON_RETHOOK",),
     ("rethook", "objpool"): ("CONFIG_FPROBE_ON_RETHOOK",),
@@ -68,15 +68,15 @@ CHOICES = {
     ("return_save", "args"): ("CONFIG_RETURN_SAVE_ARGS",),
     ("return_save", "value"): ("CONFIG_RETURN_SAVE_VALUE",),
 }
-#: How a return hook's nodes are kept, where it is a struct rethook: which names the guest knows that by.
+#: How a struct rethook keeps its nodes -> preprocessor names.
 POOLS = {"freelist": (), "objpool": ("CONFIG_RETHOOK_OBJPOOL",), "shadow": ("CONFIG_RETHOOK_SHADOW",)}
-#: Later changes of return hooks, which fprobes no longer used: feature -> its name.
+#: Feature -> preprocessor name, of changes of return hooks since fprobes no longer use these.
 _LATER = {"objpool_mask": "CONFIG_OBJPOOL_MASK", "rethook_sp": "CONFIG_RETHOOK_SP"}
 
 
 def rethook_pool(features: FeatureTable) -> str:
-    """How the nodes of return hooks are kept, a name of POOLS: as fprobes say where they are built on such hooks, else as
-    kretprobes do; "" where nobody is."""
+    """How the nodes of return hooks are kept, a name of POOLS: as fprobes have them where these are built on such hooks, else
+    as kretprobes have them; "" where neither is."""
     if features["rethook"] in POOLS:
         return str(features["rethook"])
     return str(features["return_pool"]) if features["kretprobe"] == "rethook" else ""

@@ -48,7 +48,7 @@ _FULL_SIZE = "-march=rv64ima_zicsr_zifencei"
 
 
 def config(features: FeatureTable) -> GuestConfig:
-    """The compiler counts NOPs, of two bytes where it may compress, else of four."""
+    """The guest with so many NOPs at each entry: of two bytes where the compiler may compress, else of four."""
     size, march = (2, ()) if features["compressed"] else (4, (_FULL_SIZE,))
     before = 16 if features["direct_beside"] else 8
     flags = {
@@ -62,19 +62,19 @@ def config(features: FeatureTable) -> GuestConfig:
 
 
 def _nops(every: int, before: int = 0) -> str:
-    """The compiler's flag for so many, and how many of them stand before the function."""
+    """The compiler's flag for so many NOPs, of which `before` stand before the function."""
     return f"-fpatchable-function-entry={every}" + (f",{before}" if before else "")
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
-    """ip is the first byte of the pair, or with a fixed AUIPC the JALR behind it."""
+    """The site, whose ip is the first byte of the pair, or with a fixed AUIPC the JALR behind it."""
     shape = features["site"]
     literal = compiled + words_before(features) if shape == "literal-auipc-jalr" else None
     return Site(function, entry, entry + _IP[shape], entry + _SIZE[shape], literal, compiled)
 
 
 def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
-    """Compressed NOPs become four-byte ones; a fixed AUIPC is written now and never again."""
+    """The steps by which compressed NOPs become four-byte ones, and a fixed AUIPC is written, once and for all."""
     idle = nop_bytes(s, features, symbols)
     if features["site"] not in _FIXED_AUIPC:
         return [text(s.ip, idle, f"{s.function}: compressed NOPs become full ones")]
@@ -95,7 +95,7 @@ def _window(s: Site, symbols: Symbols) -> int:
 
 
 def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:
-    """A full pair goes anywhere in the kernel; a fixed AUIPC leaves the 4 KiB around what it was made for."""
+    """Can the site call target? A full pair goes anywhere in the kernel; a fixed AUIPC leaves the 4 KiB around ftrace_caller."""
     if features["site"] not in _FIXED_AUIPC:
         return CALL_T0.reaches(s.entry + (4 if features["site"] == "detour16" else 0), target)
     return _JALR_REACH[0] <= target - _window(s, symbols) <= _JALR_REACH[1]
@@ -116,7 +116,7 @@ def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
 
 
 def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
-    """All sites in turn; how the other harts are kept from them is update_code()'s business."""
+    """The steps that write all sites in turn; update_code() keeps the other harts from them."""
     return [text(s.ip, data, f"{s.function}: {why}", INSTRUCTION) for s, data, why in changes]
 
 
@@ -131,7 +131,7 @@ def stops_machine(features: FeatureTable) -> bool:
 
 
 def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
-    """Pairs change while every other hart is stopped; a lone aligned JALR while they all run."""
+    """The steps with a stop of every other hart around them where pairs change; a lone aligned JALR changes while they run."""
     if stops_machine(features):
         return [
             Wait(Sync.STOP_MACHINE, "every other hart waits"),
@@ -142,10 +142,10 @@ def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
 
 
 def flush(why: str) -> list[Step]:
-    """flush_icache_all(), with the fence that it has since v6.16 (ca358692de41)."""
+    """The steps of flush_icache_all(), with the fence that it has since v6.16 (ca358692de41)."""
     return [Wait(Sync.FENCE_WO, "what was written is visible before harts are asked to refetch"), Wait(Sync.FLUSH_ICACHE, why)]
 
 
 def write_word(address: int, value: int, why: str) -> list[Step]:
-    """By patch_text_nosync(), which flushes the instruction caches whatever it has written."""
+    """The steps of patch_text_nosync(), which flushes the instruction caches also behind data."""
     return [word(address, value, why), *flush("patch_text_nosync() flushes, though this is data")]

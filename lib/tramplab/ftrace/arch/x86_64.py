@@ -21,7 +21,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     # a direct call that shares its function leaves through ftrace_regs_caller
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False, "bpf": False},
     ("kprobes_on_ftrace", False): {"kretprobe_entry": False},
-    # hypothetical: the common trampolines serve every ops alone, so none has a copy
+    # no kernel: the common trampolines serve every ops, so none has a copy
     ("call_ops", True): {"site": _LITERAL, "args": True, "per_ops_trampoline": False, "counter_bits": 19},
 }
 
@@ -30,8 +30,8 @@ _SYNC = Sync.TEXT_POKE
 
 
 def config(features: FeatureTable) -> GuestConfig:
-    """Five bytes for the compiler to reserve, and with CALL_OPS eight more before the function, which is aligned then; landing pads
-    where IBT is on."""
+    """The guest with five bytes at each entry, with CALL_OPS eight more before the function, which is aligned then, and with
+    landing pads where IBT is on."""
     pads: tuple[str, ...] = ("-fcf-protection=branch",) if features["ibt"] else ()
     literal = features["site"] == _LITERAL
     nops = ("-fpatchable-function-entry=13,8", "-falign-functions=8") if literal else ("-fpatchable-function-entry=5",)
@@ -40,15 +40,15 @@ def config(features: FeatureTable) -> GuestConfig:
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
-    """The site starts behind the landing pad if there is one, which is where the compiler says unless it says where the word before
-    the function is; it is its own ip."""
+    """The site, which is its own ip, behind the landing pad if there is one. `compiled` is the site itself, or where there is a
+    word before the function, that word."""
     literal = compiled if features["site"] == _LITERAL else None
     ip = compiled if literal is None else entry + (len(ENDBR64) if features["ibt"] else 0)
     return Site(function, entry, ip, ip + CALL.size, literal, compiled)
 
 
 def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
-    """The compiler's padding becomes the kernel's five-byte NOP; the literal, where there is one, is nobody's."""
+    """The steps by which the compiler's padding becomes the kernel's five-byte NOP; the literal, if there is one, names no ops."""
     steps: list[Step] = [text(s.ip, NOP5, f"{s.function}: the compiler's padding becomes one NOP")]
     if s.literal is not None:
         steps.append(text(s.literal, pointer(symbols("ftrace_nop_ops")), f"{s.function}: no ops yet"))
@@ -77,7 +77,7 @@ def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
 
 
 def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
-    """Many sites at once: breakpoint first, then the tails, then the first bytes, with all CPUs in step in between."""
+    """The steps for many sites at once: breakpoints, then tails, then first bytes, with all CPUs in step in between."""
     most = image.symbol("lab_pokes").size // image.struct("lab_poke").size
     steps: list[Step] = []
     for batch in (changes[n : n + most] for n in range(0, len(changes), most)):
@@ -86,12 +86,12 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, 
 
 
 def write_word(address: int, value: int, why: str) -> list[Step]:
-    """A store; those of a CPU are seen in order."""
+    """The step: a store without a barrier, as the stores of a CPU are seen in order."""
     return [word(address, value, why)]
 
 
 def flush(why: str) -> list[Step]:
-    """Nothing: a CPU that has never executed an address finds what memory holds (SDM volume 3, 9.1.3 is of text in use)."""
+    """No steps: a CPU that has never executed an address finds what memory holds (SDM volume 3, 9.1.3 is of text in use)."""
     return []
 
 
@@ -101,8 +101,8 @@ def patch_call(address: int, target: int, why: str, image: Image | None = None) 
 
 
 def _under_breakpoints(changes: list[tuple[int, bytes, str, str]], image: Image | None) -> list[Step]:
-    """For each (address, instruction, whose, why): what a CPU is to do that meets the breakpoint, the breakpoint, what lies
-    behind it, and its first byte."""
+    """The steps for each (address, instruction, whose, why): what a CPU is to do that meets the breakpoint, the breakpoint, the
+    instruction's tail, and its first byte."""
     end = "" if len(changes) == 1 else "s"
     steps, done = _announced(changes, image) if image else ([], [])
     steps += [text(at, INT3, f"{whose}breakpoint, {why}") for at, _, whose, why in changes]
@@ -133,5 +133,5 @@ def stops_machine(features: FeatureTable) -> bool:
 
 
 def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
-    """Nothing around the steps: each of them is safe while the other CPUs run."""
+    """The steps alone: each of them is safe while the other CPUs run."""
     return steps
