@@ -24,7 +24,7 @@ Place = str | int
 
 
 def places(isa: Isa, parameters: Sequence[Value], taken: str | None = None) -> list[list[Place]]:
-    """For each parameter the places of its words; taken: a register that carries something else.
+    """The places of the words of each parameter; taken: a register that carries something else.
 
     Raises TramplabError for a parameter that has no place here: a struct of more than two words, a larger integer.
 

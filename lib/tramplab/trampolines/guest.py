@@ -26,7 +26,7 @@ class PerCpuCounters:
         self._first, self._free = counts.offset, list(range(counts.elements))
 
     def offset(self, number: int) -> int:
-        """Where it is in a CPU's struct lab_pcpu, in bytes."""
+        """The offset of a counter in a CPU's struct lab_pcpu, in bytes."""
         return self._first + 4 * number
 
     def take(self, number: int) -> list[int]:
@@ -37,7 +37,7 @@ class PerCpuCounters:
         return taken
 
     def give(self, what: int) -> None:
-        """Take one back."""
+        """Take a counter back."""
         self._free = sorted([*self._free, what])
 
 
@@ -64,7 +64,7 @@ class Guest:
 
     @classmethod
     def of(cls, image: Image, features: Features, places: Places) -> Guest:
-        """With nothing allocated, of a guest whose memory is laid out so."""
+        """A guest with this layout of memory and nothing allocated in it."""
         room = image.symbol(ROOM)
         near = Heap(room.address, room.size, "the room for trampolines near the kernel's text is full: detach one first.")
         area = places.modules
@@ -74,7 +74,7 @@ class Guest:
 
 
 def _gaps(image: Image, places: Places) -> tuple[tuple[int, int], ...]:
-    """(start, end) of the areas that were asked for, and of the padding between the code of the image's executable segments."""
+    """(start, end) of the areas of Places.more, and of the padding between the code of the image's executable segments."""
     free = [(a.address, a.end) for a in places.more]
     for segment in (s for s in image.segments if s.executable):
         at, end = segment.address, segment.address + segment.size

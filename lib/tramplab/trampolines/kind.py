@@ -19,13 +19,18 @@ MAX_CALLBACKS = 120
 class Hook:
     """A way to hook a function.
 
-    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
-    most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
-    what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
-    probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
-    only an emulated one does here. unlike: a value of `needs` with which the lab does not build it. instead: the hook that does the
-    same where a release does not have this one. use: what under `broken` in data/releases.yml it is a case of. placed: of a direct
-    call by itself, where its code lies: near the kernel's text, or as far as BPF's code does in a kernel with KASLR.
+    needs: the feature a release must have (see data/releases.yml).
+    counts: can several callbacks be attached?
+    requests: number of callbacks -> what to register, in order.
+    most: the largest number of callbacks.
+    hypothetical: no kernel has it, and `needs` is what the lab builds it on.
+    offered: the feature with which kernels have it, where that can be older than what the lab builds.
+    probe: it is built on an ops, or beside them, so what it executes is mostly its own.
+    traps: CPUs take breakpoints for it, which only emulated CPUs do here.
+    unlike: a value of `needs` with which the lab does not build it.
+    instead: the hook that does the same where a release does not have this one.
+    use: the key under `broken` in data/releases.yml that it is a case of.
+    placed: of a direct call by itself, where its code lies: near the kernel's text, or as far as BPF's code in a kernel with KASLR.
     """
 
     name: str
@@ -68,8 +73,10 @@ def _as_in_the_release(guest: Guest, makers: Sequence[Maker]) -> SharingSlowPath
 class SlowPathKind:
     """A slow path that a kernel can be made with.
 
-    check: raises TramplabError if a kernel of these features cannot have it. features: those of the release -> those of the guest.
-    make: the slow path of one guest, with these makers. note: what a kernel says of it.
+    check: raises TramplabError if a kernel of these features cannot have it.
+    features: features of the release -> features of the guest.
+    make: (guest, makers) -> its slow path.
+    note: the words for it in a kernel's name.
     """
 
     check: Callable[[Features], None] = lambda features: None

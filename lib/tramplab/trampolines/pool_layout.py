@@ -23,9 +23,14 @@ MOST_OBJECT = 1 << 16
 
 
 def rethook(guest: Guest, take: Take, node: str, handler: str, data: int, count: int, room: int = 0) -> tuple[int, list[Step]]:
-    """The address of a return hook for so many calls at a time, and the steps that make it. node: the guest's struct that begins
-    with a rethook_node. handler: the guest function for the return, which is given data. room: bytes of each node's own data.
-    Raises TramplabError where there is not enough memory."""
+    """The address of a return hook for `count` calls at a time, and the steps that make it.
+
+    node: the guest's struct that begins with a rethook_node.
+    handler: the guest function for the return, which is given `data`.
+    room: bytes of each node's own data.
+
+    Raises TramplabError where there is not enough memory.
+    """
     image, how = guest.image, rethook_pool(guest.features)
     at, size = take(image.struct("rethook").size, HOOK), image.struct(node).size + room
     values = {"data": data, "handler": image.address(handler), "size": size}
@@ -39,15 +44,15 @@ def rethook(guest: Guest, take: Take, node: str, handler: str, data: int, count:
 
 
 def require_size(image: Image, node: str, room: int) -> None:
-    """Raise TramplabError for nodes, with so many bytes of their own, that are too large for a ring."""
+    """Raise TramplabError for nodes that are too large for a ring. room: bytes of each node's own data."""
     most = MOST_OBJECT - image.struct(node).size
     if room > most:
         raise TramplabError(f"a node in this kernel's rings has {most} bytes of data at most, not {room}: give a smaller data=.")
 
 
 def instances(guest: Guest, take: Take, probe: int, count: int, room: int = 0) -> tuple[dict[str, int], list[Step]]:
-    """Members of a struct kretprobe at this address that keeps so many instances itself, and the steps that make those. room: bytes
-    of each one's own data. Raises TramplabError where there is not enough memory."""
+    """The members of the struct kretprobe at `probe` that keeps `count` instances itself, and the steps that make these. room:
+    bytes of each instance's own data. Raises TramplabError where there is not enough memory."""
     image, how = guest.image, str(guest.features["return_pool"])
     holder, size = take(image.struct("kretprobe_holder").size, HOOK), image.struct(INSTANCE).size + room
     places = [take(size, NODES) for _ in range(count)]
@@ -58,13 +63,13 @@ def instances(guest: Guest, take: Take, probe: int, count: int, room: int = 0) -
 
 
 def _kept(guest: Guest, take: Take, how: str, places: list[int], one: bytes) -> tuple[int, list[Step]]:
-    """The head of a pool of what lies at these places, as the number that its bytes are, and the steps that make them all; one: the
+    """The head of a pool of nodes at these places, as the number that its bytes are, and the steps that make the nodes; one: the
     bytes of each."""
     return _list(guest.image, places, one) if how == "freelist" else _rings(guest, take, places, one)
 
 
 def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]:
-    """Each with the one reference that the list has; it begins with what links it."""
+    """The pool as a list: each node begins with the link, and has the one reference that the list holds."""
     steps, first = [], 0
     for at in places:
         link = fields(image, "freelist_node", {"refs": 1, "next": first})
@@ -74,8 +79,8 @@ def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]
 
 
 def _rings(guest: Guest, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
-    """Distribute the nodes over the CPUs by turns; each ring has room for all of them, because a node goes back to the CPU where
-    its call returns."""
+    """The pool as a ring for each CPU, with the nodes distributed by turns; each ring has room for all of them, because a node goes
+    back to the CPU where its call returns."""
     image, cpus = guest.image, guest.cpus
     steps = [_node(at, one) for at in places]
     head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()

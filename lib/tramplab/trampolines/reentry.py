@@ -11,7 +11,7 @@ REENTERS = {"": "", "itself": "_reenter", "another": "_reenter_through"}
 
 
 def ending(reenters: str) -> str:
-    """The end of the name; raises TramplabError for what is not in REENTERS.
+    """The suffix of the consumer's name; raises TramplabError for what is not in REENTERS.
 
     >>> ending("itself")
     '_reenter'

@@ -17,7 +17,7 @@ __all__ = ["KIND", "MOST_PROGRAMS", "Bpf", "BpfTrampolines"]
 
 
 def _programs(kind: str, what: str, requests: Callable[[int], list[Request]]) -> Hook:
-    """BPF programs of a kind, in one trampoline made for the function."""
+    """The hook of BPF programs of a kind, in one trampoline made for the function."""
     name = f"bpf-{kind.replace('_', '')}"
     return Hook(name, f"{kind} programs, {what}", "bpf", True, requests, MOST_PROGRAMS, offered="direct", placed="far")
 

@@ -27,12 +27,13 @@ _RECORD = 16
 
 
 def call(pc: int, target: int) -> bytes:
-    """The address into x10, and BLR x10."""
+    """A call: the address into x10, and BLR x10."""
     return address("x10", pc, target) + _BLR_X10
 
 
 def address(register: str, pc: int, value: int) -> bytes:
-    """Three instructions: MOVN or MOVZ for the low half word, by what the highest holds, then MOVK for the next two."""
+    """A number into a register, by three instructions: MOVN or MOVZ for the low half word, by what the highest holds, and two
+    MOVK."""
     number, value = int(register[1:]), value & (1 << 64) - 1
     high, parts = value >> 48, [value >> s & 0xFFFF for s in (0, 16, 32)]
     if high not in (0, 0xFFFF):
@@ -56,7 +57,7 @@ def nops(count: int) -> bytes:
 
 @dataclass(frozen=True)
 class Frame:
-    """Bytes above sp; the two records lie above size."""
+    """The frame: offsets in bytes above sp, and its size, above which the two records lie."""
 
     run_ctx: int
     count: int
@@ -116,7 +117,7 @@ def cookie(plan: TrampolinePlan, f: Frame, value: int) -> Iterator[Item]:
 
 
 def prog(struct: int, first: bool) -> Iterator[Item]:
-    """x19 holds the program from its start to its end."""
+    """The program as the first argument, which x19 holds from the program's start to its end."""
     if first:
         yield Address("x19", struct)
     yield Text("mov x0, x19")
@@ -149,7 +150,7 @@ def keep_result(f: Frame) -> Item:
 
 
 def clear_result(f: Frame) -> Item:
-    """The function's result is zero."""
+    """Make zero the function's result."""
     return Text(f"str xzr, [sp, #{f.result}]")
 
 
@@ -160,7 +161,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments."""
+    """Call the function with its arguments."""
     yield from _arguments(plan, f)
     for _, place in plan.stacked:
         yield _copied(place, 8 * place, 8)

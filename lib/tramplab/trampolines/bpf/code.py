@@ -84,7 +84,7 @@ class Branches(Hashable, Protocol):
 
 
 def size_of(isa: Isa, own: Branches, items: Iterable[Item]) -> int:
-    """How many bytes lay_out() will make of these items, wherever they lie as long as that is aligned."""
+    """The bytes that lay_out() makes of these items, which do not depend on where they lie if that is aligned."""
     return _starts(isa, own, items, 0)[-1]
 
 
@@ -105,7 +105,7 @@ def _starts(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> list[i
 
 
 def _bytes(isa: Isa, own: Branches, item: Item, pc: int, labels: dict[str, int]) -> bytes:
-    """One item at pc."""
+    """The bytes of one item at pc."""
     match item:
         case Text(source):
             return _assembled(isa, source)
@@ -123,7 +123,7 @@ def _bytes(isa: Isa, own: Branches, item: Item, pc: int, labels: dict[str, int])
 
 
 def _size(isa: Isa, own: Branches, item: Item) -> int:
-    """The size of one item, which no distance changes."""
+    """The size of one item in bytes, which no distance changes."""
     match item:
         case Text(source):
             return len(_assembled(isa, source))

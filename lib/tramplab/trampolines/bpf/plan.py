@@ -9,7 +9,7 @@ from ..arguments import Place
 
 
 class Sharing(Enum):
-    """How a trampoline that calls the function gets along with an ops that changes where the function goes on."""
+    """What becomes of a trampoline that calls the function when an ops that changes the ip comes to it."""
 
     AS_IT_IS = "it calls where the way back of the site's call leads, and that is where the ops sends calls"
     MADE_AGAIN = "it is made again, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
@@ -37,7 +37,7 @@ class BpfProgram:
 
 @dataclass(frozen=True)
 class TrampolinePlan:
-    """The plan of a trampoline.
+    """The plan of a BPF trampoline.
 
     words: the place of each argument word.
     sizes: how many of its bytes are the argument's.
@@ -49,10 +49,10 @@ class TrampolinePlan:
     cookie_at: offset of the cookie in it.
     program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs.
     pushes_saved: x86-64 pushes rbx below all else, and has no slot for it.
-    jumped: entered by a jump, not by a call.
+    jumped: it is entered by a jump, not by a call.
     pops: hypothetical: it takes from the core's return stack what the patch site's call has pushed there.
-    landing_pad: starts with the ISA's landing pad.
-    through_way_back: calls the address that the site's call returns to, not the body; only ISAs whose trampolines are made again
+    landing_pad: it starts with the ISA's landing pad.
+    through_way_back: it calls the address that the site's call returns to, not the body; only ISAs whose trampolines are made again
         for that ask for it (see Sharing).
     """
 

@@ -10,7 +10,7 @@ from .plan import Sharing, TrampolinePlan
 
 
 class BpfArch(Branches, Protocol):
-    """One module per ISA has all of this; f is what frame() gives."""
+    """What the module of each ISA has. f: what frame() gives. The items are code unless more is said."""
 
     @property
     def FIRST(self) -> str:
@@ -18,11 +18,11 @@ class BpfArch(Branches, Protocol):
 
     @property
     def SECOND(self) -> str:
-        """Of its second."""
+        """The register of a call's second argument."""
 
     @property
     def THIRD(self) -> str:
-        """Of its third."""
+        """The register of a call's third argument."""
 
     @property
     def SHARING(self) -> Sharing:
@@ -30,15 +30,15 @@ class BpfArch(Branches, Protocol):
 
     @property
     def ROOM(self) -> Item:
-        """Room for a jump past the fexit programs, which the kernel writes when the trampoline is freed."""
+        """The room for a jump past the fexit programs, which the kernel writes when the trampoline is freed."""
 
     @property
     def NOP(self) -> Item:
-        """Where a program begins in releases with `bpf_program_nop`."""
+        """The NOP with which a program begins in releases with `bpf_program_nop`."""
 
     @property
     def ALIGNED(self) -> tuple[Item, ...]:
-        """Before what a fmod_ret program jumps to."""
+        """The alignment of what a fmod_ret program jumps to."""
 
     def frame(self, plan: TrampolinePlan) -> Any:
         """The layout for a plan."""
@@ -50,7 +50,7 @@ class BpfArch(Branches, Protocol):
         """Put a program's cookie into the run context."""
 
     def prog(self, struct: int, first: bool) -> Iterator[Item]:
-        """The program as the first argument; first: of the two calls around it."""
+        """The program as the first argument, of the first of the two calls around it or of the second."""
 
     def run_ctx(self, f: Any, register: str) -> Item:
         """The address of the run context in a register."""
@@ -65,16 +65,16 @@ class BpfArch(Branches, Protocol):
         """The array of arguments as the first argument."""
 
     def keep_result(self, f: Any) -> Item:
-        """What was returned becomes the function's result."""
+        """Make the return value the function's result."""
 
     def clear_result(self, f: Any) -> Item:
-        """The function's result is zero."""
+        """Make zero the function's result."""
 
     def unless_zero(self, f: Any, label: str) -> Iterator[Item]:
         """Go to a label if the function's result is not zero."""
 
     def call_function(self, plan: TrampolinePlan, f: Any) -> Iterator[Item]:
-        """The function with its arguments."""
+        """Call the function with its arguments."""
 
     def leave(self, plan: TrampolinePlan, f: Any) -> Iterator[Item]:
-        """To the function, or to its caller if it has run."""
+        """Continue in the function, or in its caller if it has run."""

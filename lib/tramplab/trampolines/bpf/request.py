@@ -58,7 +58,7 @@ class Bpf(Request):
 
     @property
     def programs(self) -> int:
-        """How many in all."""
+        """The number of programs in all."""
         return self.fentry + self.fexit + self.fmod_ret
 
     @property

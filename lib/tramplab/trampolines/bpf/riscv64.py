@@ -23,13 +23,13 @@ _OUTER = 16
 
 
 def call(pc: int, target: int) -> bytes:
-    """AUIPC and JALR through ra."""
+    """A call: AUIPC and JALR through ra."""
     require_reach("call", CALL_RA.reaches(pc, target), pc, target)
     return CALL_RA.encode(pc, target)
 
 
 def address(register: str, pc: int, value: int) -> bytes:
-    """LUI and ADDIW into a0 for what 32 bits hold; for more the upper bits by these, then shifts and ADDIs as they are needed.
+    """A number into a0: LUI and ADDIW where 32 bits hold it; else these for the upper bits, then shifts and ADDIs as needed.
 
     >>> [len(address("a0", 0, value)) // 4 for value in (0xFFFFFFFF80001000, 0xFF20000000105000, 0xFF60000004A85C00)]
     [2, 4, 6]
@@ -75,7 +75,7 @@ def nops(count: int) -> bytes:
 
 @dataclass(frozen=True)
 class Frame:
-    """Bytes below s0; size: of the frame under the traced function's."""
+    """The frame under the traced function's: offsets in bytes below s0, and its size."""
 
     result: int
     context: int
@@ -149,7 +149,7 @@ def keep_result(f: Frame) -> Item:
 
 
 def clear_result(f: Frame) -> Item:
-    """The function's result is zero."""
+    """Make zero the function's result."""
     return Text(f"sd zero, -{f.result}(s0)")
 
 
@@ -160,7 +160,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments."""
+    """Call the function with its arguments."""
     yield from _arguments(plan, f)
     for i, place in plan.stacked:
         yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place - f.size}(s0)")

@@ -50,7 +50,7 @@ def items(plan: TrampolinePlan, own: BpfArch) -> Iterator[Item]:
 
 
 def _run(plan: TrampolinePlan, own: BpfArch, frame: Any, p: BpfProgram, skip: str, keeps_result: bool = False) -> Iterator[Item]:
-    """One program with what goes around it; skipped if the guard says so."""
+    """One program with the calls around it; it is skipped if the first of these says so."""
     if plan.program_nops:
         yield own.NOP
     if plan.guards:

@@ -21,8 +21,12 @@ _REGISTERS, _STACK_SCALARS, _STACK = "registers", "stack-scalars", "stack"
 
 @dataclass(frozen=True)
 class _Need:
-    """Something that a trampoline must take for a function: in words, the feature that says so, its values that do, and the error
-    of a kernel whose value is another."""
+    """Something that a trampoline must take for a function.
+
+    what: in words.
+    feature, values: the feature that says whether it does, with the values with which it does.
+    error: that of a kernel with another value.
+    """
 
     what: str
     feature: str
@@ -52,7 +56,7 @@ def require(prototype: Prototype) -> None:
 
 
 def require_taken(prototype: Prototype, features: Features) -> None:
-    """The same for a release: raise TramplabError, saying since when one does, if its trampolines do not take the arguments."""
+    """Raise TramplabError, saying since when one does, if a release's trampolines do not take a function's arguments."""
     require(prototype)
     isa, name = ISAS[features.isa], prototype.name
     for need in _needs(prototype, features.isa):

@@ -49,7 +49,7 @@ class BpfTrampolines:
         self._taken: dict[int, list[int]] = {}  # index of an ops -> its counters
 
     def serves(self, request: Request) -> bool:
-        """BPF programs."""
+        """Is it a request for BPF programs?"""
         return isinstance(request, Bpf)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
@@ -67,7 +67,7 @@ class BpfTrampolines:
         require_taken(self._image.prototypes[functions[0]], features)
 
     def make(self, request: Bpf, functions: tuple[str, ...]) -> Registered:
-        """A direct call whose target is to be made; its owner shares."""
+        """The registration: a direct call, whose target create() makes, and which can share its function."""
         ops = registered(self._guest, request, functions)
         ops.ops_func, ops.remake, ops.registers_twice = self._share, self._remake, request.calls_function
         return ops
@@ -98,8 +98,9 @@ class BpfTrampolines:
         return [*self._writes(blocks, counters), made, *flushed]
 
     def free(self, ops: Registered) -> list[Step]:
-        """All of its memory, in the order of bpf_tramp_image_put(): a trampoline that calls the function is kept until every such
-        call has returned, however long the function sleeps, and then until nobody is in its last instructions."""
+        """The steps that free all of an ops' memory, in the order of bpf_tramp_image_put(): a trampoline that calls the function is
+        kept until every such call has returned, however long the function sleeps, and then until nobody is in its last
+        instructions."""
         steps: list[Step] = [Wait(Sync.CALL_RCU_TASKS, "nobody is in the BPF trampoline")]
         if ops.request.calls_function:
             steps = [
@@ -114,8 +115,8 @@ class BpfTrampolines:
     # inside
 
     def _remake(self, ops: Registered, request: Bpf, shared: bool) -> tuple[list[Step], list[Step]]:
-        """The steps that make an ops that is there what another request asks for, and those that free what it had. shared: does it
-        share its function with an ops that changes the ip? Raises TramplabError if it cannot; it is then as before."""
+        """The steps that give a registered ops what another request asks for, and those that free what it had. shared: does it
+        share its function with an ops that changes the ip? Raises TramplabError if it cannot; the ops is then as before."""
         how, before, taken = MODULES[self._image.isa.name].SHARING, dataclasses.replace(ops), self._taken[ops.index]
         if shared and request.calls_function and how is Sharing.REFUSED:
             raise TramplabError(f"{ops.functions[0]} is shared with an ops that changes the ip: {how.value}; detach that first.")
@@ -131,9 +132,9 @@ class BpfTrampolines:
         return steps, frees
 
     def _share(self, ops: Registered) -> Agreed:
-        """Stands for bpf_tramp_ftrace_ops_func(): a trampoline that goes on to the function goes where the ops that changes the
-        ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
-        may make the trampoline once more; the lab leaves it, and it calls the same function by another instruction.
+        """Agree to an ops that changes the ip, as bpf_tramp_ftrace_ops_func() does. A trampoline that goes on to the function goes
+        where that ops sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the
+        kernel may make the trampoline once more; the lab leaves it, and it calls the same function by another instruction.
         """
         how = MODULES[self._image.isa.name].SHARING
         request, function = ops.request, ops.functions[0]
@@ -160,14 +161,15 @@ class BpfTrampolines:
         )
 
     def _go_back(self, ops: Registered, before: tuple[int, tuple[Generated, ...], bool]) -> None:
-        """As it was before it shared; what was made for that is given back."""
+        """Make an ops what it was before it shared, and give back what was made for that."""
         for made in ops.generated:
             if made not in before[1]:
                 self._area(ops.request).give(made.address)
         ops.direct, ops.generated, ops.shared = before
 
     def _area(self, request: Bpf) -> Heap:
-        """Where its code lies. Without KASLR it is near the text where that is in a site's reach, which on riscv64 nothing is."""
+        """The memory for a request's code. Without KASLR that is near the text if a site reaches it, which on riscv64 it does
+        not."""
         return self._guest.near if not request.kaslr and self._image.isa.name == "arm64" else self._guest.modules
 
     def _sizes(self, request: Bpf) -> list[int]:
@@ -175,7 +177,8 @@ class BpfTrampolines:
         return [self._image.struct("bpf_tramp_image").size] + [self._image.struct("bpf_prog").size] * request.programs
 
     def _code(self, plan: TrampolinePlan, request: Bpf, site: Site) -> tuple[int, bytes]:
-        """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
+        """The address of room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken
+        then."""
         isa, module = self._image.isa, MODULES[self._image.isa.name]
         pieces = list(items(plan, module))
         size = size_of(isa, module, pieces)

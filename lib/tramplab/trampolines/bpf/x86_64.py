@@ -36,7 +36,7 @@ def call(pc: int, target: int) -> bytes:
 
 
 def address(register: str, pc: int, value: int) -> bytes:
-    """MOV r64, imm64 (Intel SDM vol. 2, B8+)."""
+    """A number into a register: MOV r64, imm64 (Intel SDM vol. 2, B8+)."""
     return _MOVABS[register] + struct.pack("<Q", value & (1 << 64) - 1)
 
 
@@ -65,7 +65,7 @@ def nops(count: int) -> bytes:
 
 @dataclass(frozen=True)
 class Frame:
-    """Bytes below rbp; size: of everything under the saved rbp."""
+    """The frame: offsets in bytes below rbp, and the size of everything under the saved rbp."""
 
     context: int
     count: int
@@ -160,7 +160,7 @@ def keep_result(f: Frame) -> Item:
 
 
 def clear_result(f: Frame) -> Item:
-    """The function's result is zero."""
+    """Make zero the function's result."""
     return Text(f"xor eax, eax\nmov [rbp - {f.result}], rax")
 
 
@@ -171,7 +171,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments, or what the way back leads to."""
+    """Call the function with its arguments, or what the way back leads to."""
     yield from _arguments(plan, f)
     for _, place in plan.stacked:
         yield _copied(plan, place, f.size - 8 * place)

@@ -18,8 +18,9 @@ from ..reentry import ending
 class Direct(Request):
     """A direct call: the patch site calls `target` (a guest symbol) itself where it can.
 
-    far takes the stub that lies as far away as the kernel's layout allows; observe the one that records what it saw; reenters, see
-    trampolines/reentry, one that calls a traced function, and lies behind the kernel's text.
+    far: the stub that lies as far away as the kernel's layout allows.
+    observe: the stub that records what it saw.
+    reenters: the stub that calls a traced function, and lies behind the kernel's text; see trampolines/reentry.
     """
 
     far: bool = False
@@ -40,13 +41,13 @@ class Direct(Request):
 
 
 class DirectCalls:
-    """Registers them; the stubs are the guest's, so there is nothing to make."""
+    """The maker of direct calls: the stubs are the guest's, so there is no code to make."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """A direct call of a stub."""
+        """Is it a direct call of a stub?"""
         return isinstance(request, Direct)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
@@ -54,17 +55,17 @@ class DirectCalls:
         check_direct(self._guest, request)
 
     def make(self, request: Direct, functions: tuple[str, ...]) -> Registered:
-        """Its target is the stub."""
+        """The registration, whose target is the stub."""
         ops = registered(self._guest, request, functions)
         ops.direct = self._guest.image.address(request.target)
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
-        """Nothing."""
+        """No steps: the stub is there from the beginning."""
         return []
 
     def free(self, ops: Registered) -> list[Step]:
-        """Nothing."""
+        """No steps: the stub stays."""
         return []
 
 

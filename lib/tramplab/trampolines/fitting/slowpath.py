@@ -19,14 +19,14 @@ from ..saving import code, linked
 
 #: The needs of an ops, each including the one before: the function's arguments, all of an ftrace_regs, all registers.
 ORDER = ("live", "own-args", "own-regs")
-#: The kernel's names of save sets -> those here.
+#: The kernel's names of save sets -> the names here.
 _SAME = {"args": "own-args", "regs": "own-regs"}
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A trampoline of one function: what it saves, the ops whose callback it calls (None: it calls the list function), where
-    it lies, and its size in bytes."""
+    """A trampoline of one function: what it saves, the ops whose callback it calls (None: it calls the list function), its address,
+    and its size in bytes."""
 
     save: str
     ops: Registered | None
@@ -35,13 +35,13 @@ class _Made:
 
 
 class FittedOps:
-    """Registers ops without making anything for them: the slow path makes one trampoline for each function."""
+    """The maker of ops without trampolines of their own: the slow path makes one trampoline for each function."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """Ops that say what they need, in the kernel's words or in ours."""
+        """Is it an ops that says what it needs, by a save set of the kernel's or of trampolines/saving?"""
         return isinstance(request, Ops) and _SAME.get(request.save, request.save) in ORDER
 
     def check(self, request: Ops, functions: tuple[str, ...]) -> None:
@@ -53,15 +53,15 @@ class FittedOps:
             raise TramplabError(f"a fitted trampoline hands over an ftrace_regs, which {self._guest.features} has not.")
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
-        """An ops that has no trampoline of its own."""
+        """The registration of an ops that has no trampoline of its own."""
         return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
-        """Nothing."""
+        """No steps: the slow path makes the function's trampoline."""
         return []
 
     def free(self, ops: Registered) -> list[Step]:
-        """Nothing."""
+        """No steps: the slow path frees the function's trampoline."""
         return []
 
 
@@ -77,7 +77,7 @@ class FittingSlowPath(SharingSlowPath):
         self._moved: set[str] = set()
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
-        """As in the kernel; raises TramplabError also for an ops that says what it needs on a second function."""
+        """Register as SharingSlowPath does; raises TramplabError also for an ops that says what it needs on a second function."""
         if self.makers[0].serves(request):
             others = {f for o in self.ops if self.makers[0].serves(o.request) for f in o.functions}
             if len(others | set(request.filter)) != 1 or request.notrace:
@@ -85,7 +85,7 @@ class FittingSlowPath(SharingSlowPath):
         return super().register(request)
 
     def target(self, function: str) -> int:
-        """Where a record's site goes: its fitted trampoline, or what the kernel says."""
+        """The address that a function's site goes to: its fitted trampoline, or else the kernel's choice."""
         made = self._made.get(function)
         return made.address if made else super().target(function)
 
@@ -95,12 +95,12 @@ class FittingSlowPath(SharingSlowPath):
         return made.save if made else ""
 
     def _settle(self, record: Record) -> str:
-        """A site is rewritten also where no twin differs but its trampoline is another one now."""
+        """What a record's site needs; a site is rewritten also if only its trampoline is another one now."""
         action = super()._settle(record)
         return MODIFY_CALL if action == IGNORE and record.count and record.site.function in self._moved else action
 
     def _update(self, functions: tuple[str, ...]) -> list[Step]:
-        """Make what fits now, bring the sites in line, and give back what they left."""
+        """The steps that make the trampolines that fit now, bring the sites in line, and free the trampolines that they left."""
         made: list[Step] = []
         old: list[Step] = []
         self._moved = set()
@@ -117,8 +117,8 @@ class FittingSlowPath(SharingSlowPath):
         return made + super()._update(functions) + self._behind(old)
 
     def _fit(self, function: str) -> tuple[str, Registered | None] | None:
-        """The smallest save set that serves all ops on a function, and the ops if it is only one; None if there is none, or
-        one that does not say what it needs."""
+        """The smallest save set that serves all ops on a function, and the ops if it is the only one; None if the function has no
+        ops, or one that does not say what it needs."""
         wanting = self.wanting(function)
         needs = [_SAME.get(save, save) for save in (getattr(o.request, "save", "") for o in wanting)]
         if not wanting or any(need not in ORDER for need in needs):
@@ -138,5 +138,5 @@ class FittingSlowPath(SharingSlowPath):
         return text(where, whole, f"a trampoline for {function} that saves {save}")
 
     def _left(self, made: _Made) -> list[Step]:
-        """The steps that give its room back."""
+        """The steps that free a trampoline's room."""
         return [text(made.address, bytes(made.size), "the room is empty again"), Free(self._guest.near, made.address, "its room")]

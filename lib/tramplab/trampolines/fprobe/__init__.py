@@ -18,8 +18,8 @@ from .request import Fprobe
 __all__ = ["KIND", "Fgraph", "Fprobe", "Shared"]
 
 
-#: Fprobes with an exit handler on one function: a tracer keeps so many words of a call, and each of them takes one. One more, and
-#: none is called.
+#: Fprobes with an exit handler on one function at most: the tracer that they share keeps so many words of a call, of which each
+#: takes one. With one more none is called.
 MOST_EXITS = 32
 
 

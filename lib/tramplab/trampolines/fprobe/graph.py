@@ -37,16 +37,16 @@ class GraphOps(Shared):
 #: MAX_FPROBE_DATA_SIZE (include/linux/fprobe.h): the 15 words that a header's four bits can tell; fprobe_init() rounds up to words
 #: and says -E2BIG above it.
 MOST_DATA = 15 * WORD
-#: Request -> the function that its ops calls.
+#: Request for a shared ops -> the function that this ops calls.
 _CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
 #: The guest's tracers.
 _TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}
-#: The one that watches, and the one that declines.
+#: The guest's tracer that watches, and the one that declines.
 _WATCHER, _DECLINER = "lab_graph_watch_ops", "lab_graph_decline_ops"
 
 
 class GraphFprobes:
-    """Makes them, and the ops that they share, which are the core kernel's own and so not dynamic."""
+    """The maker of these fprobes, and of the ops that they share, which are the core kernel's own and so not dynamic."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest, self._image = guest, guest.image
@@ -58,7 +58,7 @@ class GraphFprobes:
         return Tables(self._image, self._guest.heap, bool(self._guest.features["fprobe_entry_ops"]))
 
     def serves(self, request: Request) -> bool:
-        """An fprobe, or an ops that fprobes share, or a tracer that shares with nobody."""
+        """Is it an fprobe, an ops that fprobes share, or a tracer that shares with nobody?"""
         return isinstance(request, Fprobe | Shared | Fgraph)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
@@ -85,14 +85,15 @@ class GraphFprobes:
             raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {hint}.")
 
     def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
-        """An fprobe that shares an ops, or that ops."""
+        """The registration: of an fprobe that shares an ops, or of that ops."""
         if not isinstance(request, Fprobe):
             return Registered(request, self._image.address(_CALLED[type(request)]), FL_ENABLED, functions)
         shared = GraphOps() if self._in_graph(request) else EntryOps()
         return Registered(request, self._image.address(_CALLED[type(shared)]), FL_ENABLED, functions, shares=shared)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The struct fprobe and its places in the tables; or the shared ops' trampoline, and the tracer it calls."""
+        """The steps that make the struct fprobe and its places in the tables; or the shared ops' trampoline, and the tracer it
+        calls."""
         if isinstance(ops.request, Fprobe):
             return self._probe(ops, ops.request)
         steps = self._tracer(ops) if type(ops.request) in _TRACERS else []
@@ -111,7 +112,7 @@ class GraphFprobes:
         return self._tables.remove(member.address)
 
     def free(self, ops: Registered) -> list[Step]:
-        """All of its memory."""
+        """The steps that free all of an ops' memory."""
         self._listed.pop(ops.index, None)
         self._tracing.pop(ops.index, None)
         steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
@@ -165,7 +166,8 @@ class GraphFprobes:
         ]
 
     def _tracer(self, ops: Registered) -> list[Step]:
-        """The first place among the tracers, and the only one that is taken. The tracer's own filter is the ops'."""
+        """The steps that register the tracer, in the first place of the array and as the only one. Its filter is that of the
+        ops."""
         image = self._image
         tracer, gops = image.address(_named(ops.request)), image.struct("fgraph_ops").fields
         private = private_of(image, ops.index)
@@ -183,7 +185,7 @@ class GraphFprobes:
 
 
 def _named(request: Request) -> str:
-    """The guest's tracer that is asked for."""
+    """The guest's tracer that a request asks for."""
     if isinstance(request, Fgraph) and (request.watch or request.declines):
         return _WATCHER if request.watch else _DECLINER
     return _TRACERS[type(request)]

@@ -11,7 +11,7 @@ _SHIMMED = {"entry_handler": "lab_shim_entry_", "exit_handler": "lab_shim_exit_"
 
 
 def handlers(request: Fprobe) -> dict[str, str]:
-    """Members of struct fprobe, and the guest functions that they lead to; of one that is no link's."""
+    """Member of struct fprobe -> the guest function that it leads to, of an fprobe that is no link's."""
     addresses = {}
     if request.shim:
         wanted = {"entry_handler": request.entry, "exit_handler": request.exit}

@@ -18,14 +18,14 @@ from .request import Fprobe
 
 
 class Fprobes:
-    """Registers them; on x86-64 each gets its copy of a trampoline, as every ops does."""
+    """The maker of fprobes on return hooks; on x86-64 each has its copy of a trampoline, as every ops has."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest, self._image = guest, guest.image
         self._counters: dict[int, list[int]] = {}  # index of an ops -> its programs' counters
 
     def serves(self, request: Request) -> bool:
-        """An fprobe; and the function graph tracer, to say that it is not there."""
+        """Is it an fprobe, or the function graph tracer, for which check() says that it is not there?"""
         return isinstance(request, Fprobe | Fgraph)
 
     def check(self, request: Fprobe | Fgraph, functions: tuple[str, ...]) -> None:
@@ -57,13 +57,13 @@ class Fprobes:
             pool_layout.require_size(self._image, pool_layout.FPROBE_NODE, request.data)
 
     def make(self, request: Fprobe, functions: tuple[str, ...]) -> Registered:
-        """An ops whose function is the kernel's, and finds the fprobe around the ops."""
+        """The registration: an ops whose function is the kernel's, which finds the fprobe around the ops."""
         flags = FL_ENABLED | (FL_DYNAMIC if request.dynamic else 0) | (FL_SAVE_REGS if self._saves_regs(request) else 0)
         handler = "lab_fprobe_args_handler" if self._partial(request) else "fprobe_handler"
         return Registered(request, self._image.address(handler), flags, functions)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The fprobe, its return hook, and the trampoline; from here on the ops is the one in the fprobe."""
+        """The steps that make the fprobe, its return hook, and the trampoline; from here on the ops is the one in the fprobe."""
         request = ops.request
         taken: dict[int, str] = {}
 
@@ -108,7 +108,7 @@ class Fprobes:
         return steps
 
     def free(self, ops: Registered) -> list[Step]:
-        """All of its memory; what it holds does not matter any more."""
+        """The steps that free all of an ops' memory."""
         steps: list[Step] = [Free(self._guest.heap, at, name) for at, name in ops.structs.items()]
         steps += [Free(self._guest.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
         return steps + [Free(self._guest.modules, made.address, "the fprobe's trampoline") for made in ops.generated]
@@ -119,5 +119,5 @@ class Fprobes:
         return bool(self._guest.features["regs"]) and request.save != "args"
 
     def _partial(self, request: Fprobe) -> bool:
-        """Is there a pt_regs that it does not ask to be filled, which no kernel's fprobe on return hooks did?"""
+        """Does the trampoline fill only a part of the pt_regs for the handlers, as no kernel's does for fprobes on return hooks?"""
         return bool(self._guest.features["regs"]) and not self._saves_regs(request)

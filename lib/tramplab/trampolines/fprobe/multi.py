@@ -13,7 +13,8 @@ from .request import Fprobe
 
 #: The struct with the fprobe in it, and its member.
 STRUCT, _FPROBE = "bpf_kprobe_multi_link", "fp"
-#: BPF_PROG_TYPE_KPROBE and BPF_TRACE_KPROBE_SESSION (include/uapi/linux/bpf.h), and what a session's calls keep for its program.
+#: BPF_PROG_TYPE_KPROBE and BPF_TRACE_KPROBE_SESSION (include/uapi/linux/bpf.h), and the bytes that each call in a session keeps for
+#: its program.
 _TYPE, _SESSION, COOKIE = 2, 56, 8
 _HANDLERS = {"entry_handler": "kprobe_multi_link_handler", "exit_handler": "kprobe_multi_link_exit_handler"}
 #: The guest's handlers of a link whose way to a pt_regs has a name, before that name; and its programs: what reads a pt_regs, or
@@ -44,8 +45,8 @@ def check(guest: Guest, request: Fprobe) -> None:
 
 
 def handlers(guest: Guest, request: Fprobe) -> dict[str, str]:
-    """Members of struct fprobe, and the guest functions that they lead to: where no fprobe gives a pt_regs, those that make one as
-    the release does, unless the request says how. Raises TramplabError where none is known to."""
+    """Member of struct fprobe -> the guest function that it leads to: where no fprobe is given a pt_regs, a handler that makes one
+    as the release does, unless the request says how. Raises TramplabError where no handler is known to do so."""
     features, state, named = guest.features, request.link, LINKED
     if not request.link:
         named = _HANDLERS

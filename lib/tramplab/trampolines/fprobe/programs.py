@@ -12,7 +12,7 @@ from ..guest import Guest
 from ..pool_layout import Take
 from .request import Fprobe
 
-#: Words of the array beside the arguments: their number, and what the function returned.
+#: Words of the array beside the arguments: the number of arguments, and what the function returned.
 _BESIDE = 2
 
 

@@ -23,7 +23,7 @@ class Fprobe(Request):
     dynamic: its ops is not in the core kernel's data, as a module's or BPF's are.
     bpf: the handlers run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one
         that declines has none at the return.
-    unwanted: it declines, and the return is hooked all the same, as it always was before an entry handler could decline.
+    unwanted: it declines, and the return is hooked all the same, as it was before entry handlers could decline.
     observe: handlers, or programs, that write down what they see instead of counting.
     link: handlers that run a program as a link of kprobe_multi's does, and how they make what it reads (guest/core/ways.c), such as
         "cpu_plain".
@@ -31,7 +31,7 @@ class Fprobe(Request):
         fill that those take (guest/consumers/shims.c): "value", "where" or "all".
     data: bytes of its own that each call has, for the handler at the entry to leave something for the other.
     watch: handlers of guest/consumers/returns.c, which do what they are told.
-    multi: it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs; with both it is a session.
+    multi: it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs; with both handlers it is a session.
     """
 
     entry: bool = True

@@ -1,4 +1,4 @@
-"""The kretprobe that handlers believe to be on when an fprobe's shim calls them."""
+"""The kretprobe that an fprobe's shim shows to handlers made for kretprobes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEADS = {"rethook": ("rethook", "data"), "own": ("kretprobe_holder", "rp")}
 
 
 def check(image: Image, request: Fprobe, functions: tuple[str, ...]) -> None:
-    """Raise TramplabError for a shim that there is not, and for one that would be on several functions."""
+    """Raise TramplabError for an unknown shim, and for one that would be on several functions."""
     if request.shim and request.shim not in shims(image):
         raise unknown("shim", request.shim, shims(image))
     if request.shim and len(functions) != 1:
@@ -26,7 +26,7 @@ def check(image: Image, request: Fprobe, functions: tuple[str, ...]) -> None:
 
 
 def shim(guest: Guest, request: Fprobe, function: str, private: int, at: int) -> list[Step]:
-    """The steps that make it at an address: a kretprobe with the old handlers, which nobody has registered, and its owner."""
+    """The steps that make a shim's kretprobe at an address, with the old handlers and its owner; nobody registers it."""
     image, site = guest.image, guest.sites[function]
     address = site.ip if guest.features["kprobes_on_ftrace"] else MODULES[image.isa.name].place(site)
     old = Kretprobe(entry=request.entry, declines=request.declines, observe=request.observe, breakpoint=True)

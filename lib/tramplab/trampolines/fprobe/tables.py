@@ -29,7 +29,7 @@ class Listed:
 
 
 class Tables:
-    """Both tables of one guest, whose state is what the last steps left. grows: the table of functions does so."""
+    """Both tables of one guest, in the state that the last steps lead to. grows: does the table of functions grow?"""
 
     def __init__(self, image: Image, heap: Heap, grows: bool) -> None:
         self._image, self._heap, self._grows = image, heap, grows
@@ -40,8 +40,8 @@ class Tables:
         self._spare = (0, 0)  # address and buckets of a table that is not used yet
 
     def reserve(self, more: int) -> None:
-        """Take memory for the table of so many nodes more, if it has to grow for them; add() uses it. Raises TramplabError where
-        there is none."""
+        """Take the memory that the table of functions needs to grow for so many nodes more, if it has to; add() uses it. Raises
+        TramplabError where there is not enough."""
         size = self._fitting(more)
         if self._grows and size > max(self._size, self._spare[1]):
             if self._spare[0]:
@@ -73,14 +73,14 @@ class Tables:
         return self._image.address("fprobe_ip_table")
 
     def _fitting(self, more: int) -> int:
-        """Buckets of a table for so many nodes more."""
+        """The number of buckets of a table for so many nodes more."""
         wanted, size = sum(len(one.nodes) for one in self._listed) + more, FIRST_BUCKETS
         while wanted * 100 > size * FULL:
             size *= 2
         return size
 
     def _grow(self, more: int) -> list[Step]:
-        """A table with room for so many nodes more; its buckets are filled before it is the one that is used."""
+        """The steps that make a table with room for so many nodes more; its buckets are filled before it comes into use."""
         if not self._grows or self._fitting(more) <= self._size:
             return []
         old, (self._buckets, self._size), self._spare = self._buckets, self._spare, (0, 0)
@@ -96,7 +96,7 @@ class Tables:
         return [*steps, Free(self._heap, old, "the table that was there")] if old else steps
 
     def _changes(self, why: str, first: set[int]) -> list[Step]:
-        """From what is in memory to what is to be there: what is in these structs first, since nobody reaches them yet."""
+        """The steps from what is in memory to what is to be there; first those for these structs, which nobody reaches yet."""
         now = self._contents()
         changed = {at: value for at, value in now.items() if self._words.get(at, 0) != value}
         self._words = now
@@ -109,7 +109,7 @@ class Tables:
         return [word(at, value, why) for at, value in sorted(words.items())]
 
     def _head(self, number: int) -> int:
-        """Where a bucket of the table of functions is."""
+        """The address of a bucket of the table of functions."""
         if self._grows:
             return self._buckets + self._image.struct("bucket_table").fields["buckets"].offset + 8 * number
         return self._table + 8 * number
@@ -119,8 +119,8 @@ class Tables:
         return {**dict(self._functions()), **dict(self._probes())}
 
     def _functions(self) -> Iterator[tuple[int, int]]:
-        """Buckets, and the chains in them. Where the table grows, of all nodes of a function one is in the chain, the
-        newest, and the others behind it; else all are in the chain, side by side."""
+        """(address, value) of the words of the table of functions. Where it grows, a function's newest node is in the bucket's
+        chain and the others hang on that node; else all are in the chain."""
         size = self._size if self._grows else 1 << IP_BITS
         chains: dict[int, dict[int, list[int]]] = {n: {} for n in range(size)}
         for one in reversed(self._listed):
@@ -139,7 +139,7 @@ class Tables:
                     yield from zip((node + same for node in nodes), [*nodes[1:], 0], strict=True)
 
     def _probes(self) -> Iterator[tuple[int, int]]:
-        """Buckets of the table of fprobes, and the chains in them."""
+        """(address, value) of the words of the table of fprobes."""
         base = self._image.address("fprobe_table")
         chains: dict[int, list[int]] = {n: [] for n in range(1 << TABLE_BITS)}
         for one in self._listed:

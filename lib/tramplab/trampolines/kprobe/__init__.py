@@ -25,7 +25,7 @@ def _each(of: type[Kprobe], breakpoint: bool, bpf: bool) -> Callable[[int], list
 
 
 def _kinds(name: str, of: type[Kprobe], where: str = "") -> tuple[Hook, ...]:
-    """One kind of probe through ftrace and by a breakpoint, each with a bare handler and with a BPF program."""
+    """The hooks of one kind of probe: through ftrace and by a breakpoint, each with a bare handler and with a BPF program."""
     out = []
     for way, other, title, needs, breakpoint in (
         ("", "-brk", _FTRACE, "kprobes_on_ftrace", False),

@@ -21,7 +21,7 @@ def place(site: Site) -> int:
 
 
 def stepped(i: Instruction, slot: int) -> Stepped:
-    """A copy does for all that do not ask where they are."""
+    """How an instruction is stepped: by a copy, but for one that depends on its address, which is refused."""
     literal = i.mnemonic.startswith("ldr") and "[" not in i.operands
     if i.mnemonic in _ELSEWHERE or i.mnemonic.startswith("b.") or literal:
         raise refused(i)
@@ -29,5 +29,5 @@ def stepped(i: Instruction, slot: int) -> Stepped:
 
 
 def write(writes: list[Step]) -> list[Step]:
-    """aarch64_insn_patch_text(): the other CPUs wait."""
+    """The writes as aarch64_insn_patch_text() makes them: the other CPUs wait."""
     return [Wait(Sync.STOP_MACHINE, "every other CPU waits"), *writes, Wait(Sync.IC_IVAU, "the new instruction is visible")]

@@ -17,9 +17,9 @@ from .request import Kprobe
 STRUCT = "kretprobe"
 #: The feature that says whether, and how, a kretprobe comes in at a function that ftrace can trace.
 ENTRY = "kretprobe_entry"
-#: For the sentence about a function that has a kprobe already.
+#: The advice in the error for a function that has a kprobe already.
 TOGETHER = "; several kretprobes on one function are one request, such as Kretprobe(several=2)"
-#: What runs at the entry, and for a return hook at the return.
+#: The guest's functions that run at the entry, and for a return hook at the return.
 _PRE, _RETURN = "pre_handler_kretprobe", "kretprobe_rethook_handler"
 #: The handler at the return that runs the programs of a trace event.
 _DISPATCHER = "kretprobe_dispatcher"
@@ -34,14 +34,18 @@ _LEAST = 10
 class Kretprobe(Kprobe):
     """A kretprobe on each of the functions; handler= and what belongs to others is not for it.
 
-    entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
-    many calls of a function can be followed at a time; 0 stands for as many as a preemptible kernel makes: ten, or two for each CPU
-    where that is more. data: bytes of its own that each call has, for the handler at the entry to leave something for the other, up
-    to MOST_DATA. observe: handlers that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c,
-    which do what they are told. several: so many kretprobes on each function, behind a kprobe that stands for all of them.
+    entry: it has a handler at the entry too.
+    declines: the handler at the entry says that the return is of no interest, each time.
+    maxactive: how many calls of a function can be followed at a time; 0 stands for as many as a preemptible kernel makes: ten, or
+        two for each CPU where that is more.
+    data: bytes of its own that each call has, for the handler at the entry to leave something for the other, up to MOST_DATA.
+    several: so many kretprobes on each function, behind a kprobe that stands for all of them.
+    watch: handlers of guest/consumers/returns.c, which do what they are told.
     untraced: as a function without a patch site has it, by a breakpoint; here it is behind the site, whatever the release does with
-    traced functions. bpf: its handler runs a BPF program, as perf events bring it there; observe: that program writes down what it
-    sees.
+        traced functions.
+
+    Of Kprobe's fields, bpf: its handler runs a BPF program, as perf events bring it there; observe: that program, or the handlers,
+    write down what they see instead of counting.
     """
 
     entry: bool = False
@@ -94,7 +98,7 @@ def check(guest: Guest, request: Kretprobe) -> None:
 
 
 def handlers(request: Kretprobe) -> dict[str, str]:
-    """Members of struct kretprobe, and the guest functions that they lead to; of its kprobe, too."""
+    """Member of struct kretprobe, or of its kprobe -> the guest function that it leads to."""
     seen = "observe_" if request.observe else "watch_" if request.watch else ""
     found = {"pre_handler": _PRE, "handler": _DISPATCHER if request.bpf else f"lab_kretprobe_{seen}exit"}
     if request.entry:
@@ -103,7 +107,7 @@ def handlers(request: Kretprobe) -> dict[str, str]:
 
 
 def members(guest: Guest, take: pool_layout.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
-    """Members of the struct kretprobe at this address beside its kprobe, and the steps that make what they lead to. Raises
+    """The members of the struct kretprobe at this address beside its kprobe, and the steps that make what they lead to. Raises
     TramplabError where there is not enough memory."""
     count = request.maxactive or max(_LEAST, 2 * guest.cpus)
     own = {n: guest.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}

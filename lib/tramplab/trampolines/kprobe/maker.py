@@ -19,32 +19,32 @@ from .request import Kprobe
 from .table import Table
 
 KPROBE = "kprobe"
-#: The handler of one that stands for several at its address.
+#: The handler of a kprobe that stands for several at its address.
 _AGGREGATE = "aggr_pre_handler"
 #: KPROBE_FLAG_FTRACE (include/linux/kprobes.h).
 _FTRACE = 8
-#: One for each ISA.
+#: The module of each ISA.
 MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
 
 class Kprobes:
-    """Registers them."""
+    """The maker of kprobes and kretprobes."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest, self._image = guest, guest.image
         self._own = MODULES[guest.image.isa.name]
         self._table = Table(guest.image)
         self._probed: dict[int, tuple[int, ...]] = {}  # index of an ops -> where its kprobes are
-        self._breakpoints: dict[int, list[Write]] = {}  # the same -> what is put back
+        self._breakpoints: dict[int, list[Write]] = {}  # index of an ops -> the writes that put back what a breakpoint replaced
         self._taken: dict[int, list[Free]] = {}
         self._counters: dict[int, list[int]] = {}
 
     def serves(self, request: Request) -> bool:
-        """A kprobe."""
+        """Is it a kprobe or a kretprobe?"""
         return isinstance(request, Kprobe)
 
     def check(self, request: Kprobe, functions: tuple[str, ...]) -> None:
-        """Raise TramplabError if kprobes do not go through ftrace here, or there is one already."""
+        """Raise TramplabError if kprobes do not go through ftrace here, or a function has one already."""
         features = self._guest.features
         if not request.breakpoint and not features["kprobes_on_ftrace"]:
             when = history(features.isa, "kprobes_on_ftrace")
@@ -59,8 +59,8 @@ class Kprobes:
             self._table.require_free(self._address(request, f), instead)
 
     def make(self, request: Kprobe, functions: tuple[str, ...]) -> Registered:
-        """The kernel's ops for kprobes, which is in its own data; with a post-handler the one that may change the ip. Of one by a
-        breakpoint ftrace knows nothing."""
+        """The registration: the kernel's ops for kprobes, which is in its own data; with a post-handler the one that may change the
+        ip. Of a kprobe by a breakpoint ftrace knows nothing."""
         go_to = self._image.address(request.go_to) if request.go_to else 0
         if request.breakpoint:
             return Registered(request, self._image.address("kprobe_trap"), 0, functions, go_to=go_to, breakpoint=True)
@@ -69,7 +69,7 @@ class Kprobes:
         return Registered(request, self._image.address("kprobe_ftrace_handler"), flags, functions, go_to=go_to)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The structs and what they need, in the table; last the breakpoints, or the trampoline."""
+        """The steps that make the structs, put them into the table, and last write the breakpoints, or the trampoline."""
         taken: list[Free] = []
         made: list[Generated] = []
         structs: dict[int, str] = {}
@@ -146,7 +146,7 @@ class Kprobes:
         return steps
 
     def free(self, ops: Registered) -> list[Step]:
-        """Breakpoints go, then the structs leave the table, and when nobody can be in them any more, all is given back."""
+        """The steps that remove the breakpoints, take the structs out of the table, and free all when nobody can be in them."""
         steps: list[Step] = []
         if back := self._breakpoints.pop(ops.index, []):
             steps += self._own.write([*back])
@@ -173,7 +173,11 @@ class Kprobes:
         return found | ({"post_handler": self._image.address("lab_kprobe_post")} if request.post else {})
 
     def _struct(self, at: int, values: dict[str, int], outer: dict[str, dict[str, int]]) -> bytes:
-        """One kprobe, the first member of each of these structs, the smaller first, by what else they have."""
+        """The bytes of a kprobe inside the structs that begin with it.
+
+        values: members of struct kprobe.
+        outer: struct -> its members besides the one inside it, the smallest struct first.
+        """
         data = fields(self._image, KPROBE, {**values, "next": self._table.first(at)})
         for name, members in outer.items():
             data += fields(self._image, name, members)[len(data) :]
@@ -189,7 +193,11 @@ class Kprobes:
         armed: list[Write],
         back: list[Write],
     ) -> dict[str, int]:
-        """How the instruction at an address is done, and the members of struct kprobe that say so."""
+        """The members of struct kprobe for the probed instruction at an address.
+
+        made, steps: get the slot with a copy of the instruction, unless it is simulated.
+        armed, back: get the writes of the breakpoint, and of what it replaces.
+        """
         i = decode.at(self._image.isa, at, self._text(function, at))
         place = slot(SLOT)
         how = self._own.stepped(i, place)
@@ -204,7 +212,7 @@ class Kprobes:
         return values | {"slot": place, "slot_end": place + len(how.copy), "resume": at + i.size}
 
     def _text(self, function: str, at: int) -> bytes:
-        """What a site holds since boot, or what was compiled."""
+        """The bytes at an address: those that a site holds since boot, or that were compiled."""
         site, image = self._guest.sites[function], self._image
         for step in arch.of(image.isa).boot(site, self._guest.features, image.address):
             if isinstance(step, Write) and step.address == at:

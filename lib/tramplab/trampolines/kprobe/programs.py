@@ -15,7 +15,7 @@ Take = Callable[[int], int]
 #: TP_FLAG_PROFILE of kernel/trace/trace_probe.h and of guest/include/kprobe.h: perf has opened the event.
 _PROFILE = 2
 _ITEM, _CALL, _EVENT = "bpf_prog_array_item", "trace_event_call", "trace_probe_event"
-#: Of a trace event's probe, and whose first member that is.
+#: The struct of a trace event's probe, and the struct that is its first member.
 STRUCT = "trace_kprobe"
 
 

@@ -17,8 +17,12 @@ SLOT = 16
 
 @dataclass(frozen=True)
 class Stepped:
-    """How a probed instruction is done. breakpoint: what takes its place. copy: the instruction as it lies in the slot, changed
-    where it tells a distance; behind: the breakpoint behind it; both empty where simulate names the guest function that does it."""
+    """How a probed instruction is done.
+
+    breakpoint: what takes its place.
+    copy, behind: the instruction as it lies in the slot, changed where it has a pc-relative distance, and the breakpoint behind it.
+    simulate: the guest function that does what it would, "" for none; then there is no copy.
+    """
 
     breakpoint: bytes
     copy: bytes = b""
@@ -27,7 +31,7 @@ class Stepped:
 
 
 class KprobeArch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     def place(self, site: Site) -> int:
         """The address of the first instruction that may be probed by a breakpoint: what belongs to ftrace may not
@@ -42,7 +46,7 @@ class KprobeArch(Protocol):
 
 
 def refused(i: Instruction) -> TramplabError:
-    """Of an instruction that goes elsewhere, or asks where it is."""
+    """The error for a branch or a pc-relative instruction, which cannot run in a slot."""
     return TramplabError(
         f"the lab does not simulate {i.text!r} at {i.address:#x}, which cannot be executed elsewhere: probe another function."
     )

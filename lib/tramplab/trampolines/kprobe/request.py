@@ -1,4 +1,4 @@
-"""What is asked for: a handler at the entry of functions."""
+"""The request for a kprobe: a handler at the entry of functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...ftrace.ops import Request
 
 #: Guest functions that can be a kprobe's pre-handler.
 HANDLERS = ("lab_kprobe_pre", "lab_kprobe_observe", "lab_kprobe_skip", "lab_kprobe_reenter")
-#: The one that sends the CPU elsewhere.
+#: The handler that sends the CPU elsewhere.
 _REDIRECTS = "lab_kprobe_skip"
 
 
@@ -17,9 +17,12 @@ _REDIRECTS = "lab_kprobe_skip"
 class Kprobe(Request):
     """A kprobe on each of the functions.
 
-    breakpoint: by a breakpoint, at the first instruction where a kernel lets one be, instead of through ftrace. handler: its
-    pre-handler (HANDLERS). go_to: for the one that redirects, the guest function that calls go on in. post: it has a post-handler
-    too. bpf: its handler runs a BPF program, as perf events bring it there; observe: that program writes down what it sees.
+    breakpoint: by a breakpoint, at the first instruction where a kernel lets one be, instead of through ftrace.
+    handler: its pre-handler, one of HANDLERS.
+    go_to: for the handler that redirects, the guest function that calls go on in.
+    post: it has a post-handler too.
+    bpf: its handler runs a BPF program, as perf events bring it there.
+    observe: that program writes down what it sees.
     """
 
     breakpoint: bool = False

@@ -21,7 +21,7 @@ def place(site: Site) -> int:
 
 
 def stepped(i: Instruction, slot: int) -> Stepped:
-    """A copy does for all that do not ask where they are; AUIPC does, and is simulated."""
+    """How an instruction is stepped: by a copy; AUIPC is simulated, and other pc-relative instructions are refused."""
     own = EBREAK if i.size == len(EBREAK) else C_EBREAK
     if i.mnemonic in _SIMULATED:
         return Stepped(own, simulate=_SIMULATED[i.mnemonic])
@@ -31,5 +31,5 @@ def stepped(i: Instruction, slot: int) -> Stepped:
 
 
 def write(writes: list[Step]) -> list[Step]:
-    """patch_text(): the other harts wait."""
+    """The writes as patch_text() makes them: the other harts wait."""
     return [Wait(Sync.STOP_MACHINE, "every other hart waits"), *writes, Wait(Sync.FENCE_I, "every hart fetches again and goes on")]

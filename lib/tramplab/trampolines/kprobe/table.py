@@ -12,7 +12,7 @@ BITS = 6
 
 
 class Table:
-    """What is in the guest's kprobe_table now. The newest of a chain is first."""
+    """The content of the guest's kprobe_table. The newest kprobe of a chain is first."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
@@ -20,24 +20,24 @@ class Table:
         self._at: dict[int, int] = {}  # probed address -> struct
 
     def require_free(self, address: int, instead: str = "") -> None:
-        """Raise TramplabError if there is a kprobe at an address. instead: what its sentence says besides."""
+        """Raise TramplabError if there is a kprobe at an address. instead: further words of the error."""
         if address in self._at:
             where = self._image.where(address) or f"{address:#x}"
             raise TramplabError(f"{where} has a kprobe, and the lab puts one at an address: detach() that one first{instead}.")
 
     def first(self, address: int) -> int:
-        """What is first in the chain that an address belongs to: the next of a kprobe that comes."""
+        """The first kprobe in the chain that an address belongs to, which a new one has as its next."""
         chain = self._chains.get(bucket(address, BITS))
         return chain[0] if chain else 0
 
     def add(self, address: int, probe: int) -> Step:
-        """The step that puts a kprobe there, which leads to first() already."""
+        """The step that puts a kprobe into the table, whose next is first() already."""
         self._at[address] = probe
         self._chains.setdefault(bucket(address, BITS), []).insert(0, probe)
         return word(self._head(address), probe, "it can be found by its address")
 
     def remove(self, address: int) -> Step:
-        """The step that takes it out."""
+        """The step that takes the kprobe at an address out of the table."""
         probe, chain = self._at.pop(address), self._chains[bucket(address, BITS)]
         n = chain.index(probe)
         chain.remove(probe)

@@ -21,7 +21,7 @@ def place(site: Site) -> int:
 
 
 def stepped(i: Instruction, slot: int) -> Stepped:
-    """A copy; one that tells a distance from itself tells that from the slot."""
+    """How an instruction is stepped: by a copy, in which a pc-relative distance is adjusted to the slot."""
     if i.mnemonic.startswith(("j", "call", "ret", "loop", "int", "iret", "sys")):
         raise refused(i)
     code = i.data
@@ -33,5 +33,5 @@ def stepped(i: Instruction, slot: int) -> Stepped:
 
 
 def write(writes: list[Step]) -> list[Step]:
-    """text_poke() of one byte, and every CPU is made to see it."""
+    """The writes as text_poke() makes them, of one byte each, and a wait until every CPU sees them."""
     return [*writes, Wait(Sync.TEXT_POKE, "every CPU sees the byte")]

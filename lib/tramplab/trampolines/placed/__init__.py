@@ -14,8 +14,8 @@ from ..direct import check_direct, registered
 from ..guest import Guest
 from ..kind import Kind
 
-#: The code there: entered like any direct call, it continues in the function, with its caller's return address in the register
-#: where the ISA has one.
+#: The code at the place: entered as a direct call is, it continues in the function, with the caller's return address in the link
+#: register where the ISA has one.
 _CODE = {"x86_64": "ret", "arm64": "mov x10, x30\nmov x30, x9\nret x10", "riscv64": "jr t0"}
 
 
@@ -27,7 +27,7 @@ class Placed(Request):
 
 
 class PlacedCalls:
-    """Registers them, and writes and clears their code."""
+    """The maker of these direct calls, which writes and clears their code."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
@@ -36,7 +36,7 @@ class PlacedCalls:
         self._taken: list[int] = []
 
     def serves(self, request: Request) -> bool:
-        """Code at a chosen place."""
+        """Is it a direct call of code at a chosen place?"""
         return isinstance(request, Placed)
 
     def check(self, request: Placed, functions: tuple[str, ...]) -> None:
@@ -54,19 +54,19 @@ class PlacedCalls:
             raise TramplabError(f"other code lies at {request.at:#x} already: detach that first.")
 
     def make(self, request: Placed, functions: tuple[str, ...]) -> Registered:
-        """Its target is the place."""
+        """The registration, whose target is the place."""
         ops = registered(self._guest, request, functions)
         ops.direct = request.at
         return ops
 
     def create(self, ops: Registered) -> list[Step]:
-        """The code, at its place."""
+        """The steps that write the code at its place."""
         self._taken.append(ops.direct)
         ops.generated = (Generated(ops.direct, len(self._code), "placed_trampoline"),)
         return [text(ops.direct, self._code, "code that goes on to the function")]
 
     def free(self, ops: Registered) -> list[Step]:
-        """The place, empty again."""
+        """The steps that clear the place, and free it."""
         return [
             step
             for made in ops.generated
@@ -74,7 +74,7 @@ class PlacedCalls:
         ]
 
     def give(self, what: int) -> None:
-        """Have a place back."""
+        """Take a place back."""
         self._taken.remove(what)
 
 

@@ -16,13 +16,13 @@ COMMON = ("args", "regs")
 
 
 class PlainOps:
-    """Registers them, and makes and frees the copies in the module area."""
+    """The maker of these ops, and of the copies, in the module area."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """An ops that is content with what the kernel's trampolines save."""
+        """Is it an ops with one of the kernel's save sets?"""
         return isinstance(request, Ops) and request.save in COMMON
 
     def check(self, request: Ops, functions: tuple[str, ...]) -> None:
@@ -43,13 +43,13 @@ class PlainOps:
         return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The copy, where the release has copies."""
+        """The steps that make the copy; none where the release has no copies."""
         if not self._guest.features["per_ops_trampoline"]:
             return []
         return copied.create(self._guest.image, self._guest.modules, ops)
 
     def free(self, ops: Registered) -> list[Step]:
-        """The copy's memory; what it holds does not matter any more."""
+        """The steps that free the copy."""
         return [Free(self._guest.modules, made.address, "the ops' trampoline") for made in ops.generated]
 
 

@@ -34,10 +34,11 @@ CALLBACKS = (
 class Ops(Request):
     """A request for a callback.
 
-    save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see trampolines/saving). recursion, rcu: ask
-    for the assist function's guard and test. dynamic: not in the core kernel's data, as a module's or BPF's ops are.
-    callback: a guest function (CALLBACKS). go_to: for a redirecting callback, the guest function that calls go on in;
-    such an ops has FTRACE_OPS_FL_IPMODIFY.
+    save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see trampolines/saving).
+    recursion, rcu: ask for the assist function's guard and test.
+    dynamic: not in the core kernel's data, as a module's or BPF's ops are.
+    callback: a guest function, one of CALLBACKS.
+    go_to: for a redirecting callback, the guest function that calls go on in; such an ops has FTRACE_OPS_FL_IPMODIFY.
     """
 
     save: str = "args"

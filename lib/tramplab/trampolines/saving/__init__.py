@@ -24,7 +24,7 @@ __all__ = ["KIND", "SETS", "SavingOps", "code", "linked", "plan"]
 
 
 def _hook(save: str, title: str) -> Hook:
-    """A hook is called after its save set: own-regs is no kernel's ops-regs, so it is not called that."""
+    """The hook of a save set, which has its name; own-regs is called so because ops-regs is the kernel's."""
     return Hook(f"ops-{save}", title, "args", False, lambda _: each(1, save), hypothetical=True)
 
 

@@ -66,7 +66,7 @@ def load_ops(pc: int, ops: int) -> bytes:
 
 
 def _layout(image: Image, plan: SavePlan) -> tuple[dict[str, int], int, int]:
-    """Offsets of registers and members; of the frame records; and the size of all."""
+    """The offsets of registers and members, the offset of the frame records, and the size of the frame."""
     fregs = image.struct("ftrace_regs")
     slots = {name: f.offset for name, f in fregs.fields.items() if name != "regs"}
     slots |= {f"x{n}": fregs.fields["regs"].offset + 8 * n for n in range(9)} | {"x29": slots["fp"]}
@@ -77,7 +77,7 @@ def _layout(image: Image, plan: SavePlan) -> tuple[dict[str, int], int, int]:
 
 
 def _each(op: str, places: dict[str, int], paired: tuple[str, ...] | None = None) -> list[str]:
-    """Loads or stores of registers at offsets, in pairs where two lie side by side, which may be for these registers only."""
+    """Loads or stores (op) of registers at offsets, in pairs where two lie side by side. paired: the only registers that may be."""
     todo, lines = sorted(places.items(), key=lambda place: place[1]), []
     while todo:
         (first, at), *rest = todo

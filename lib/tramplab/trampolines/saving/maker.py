@@ -13,13 +13,13 @@ from .assembly import SETS, code, linked
 
 
 class SavingOps:
-    """Registers them, and makes and frees their trampolines."""
+    """The maker of these ops, and of their trampolines."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """An ops with one of these save sets."""
+        """Is it an ops with one of these save sets?"""
         return isinstance(request, Ops) and request.save in SETS
 
     def check(self, request: Ops, functions: tuple[str, ...]) -> None:
@@ -33,7 +33,7 @@ class SavingOps:
             )
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
-        """What the request says."""
+        """The registration that the request asks for."""
         return registered(self._guest.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
@@ -48,7 +48,7 @@ class SavingOps:
         return [text(ops.trampoline, whole, f"a trampoline that saves {ops.request.save}, for this ops alone")]
 
     def free(self, ops: Registered) -> list[Step]:
-        """The room, empty again."""
+        """The steps that clear and free the trampoline's room."""
         steps: list[Step] = []
         for made in ops.generated:
             steps.append(text(made.address, bytes(made.size), "the room is empty again"))

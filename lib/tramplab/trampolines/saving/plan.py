@@ -13,11 +13,11 @@ class SavePlan:
     """The registers that go into the frame and come back.
 
     keeps: general registers, stored before the callback and, where the kernel's own trampoline does so too, loaded again after it.
-    ip: is ip in its slot, and loaded from there?
-    sp: is sp in its slot?
-    stack: is it loaded from there, the return address with it, with GAP bytes to push into?
+    ip: is ip stored in its slot, and loaded from there?
+    sp: is sp stored in its slot?
+    stack: are sp and the return address loaded from their slots? A callback then has GAP bytes below the stack to push into.
     whole: is this an ftrace_regs as the kernel fills it, with the constants that go with it?
-    full: with flags and segments, where a pt_regs has them?
+    full: does it have flags and segments, where a pt_regs has them?
     """
 
     keeps: tuple[str, ...]

@@ -11,7 +11,7 @@ from .plan import SavePlan
 
 
 class SavingArch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     @property
     def ARGUMENTS(self) -> tuple[str, ...]:
@@ -19,19 +19,19 @@ class SavingArch(Protocol):
 
     @property
     def CLOBBERED(self) -> tuple[str, ...]:
-        """That C may clobber."""
+        """Registers that C may clobber."""
 
     @property
     def ARGS(self) -> tuple[str, ...]:
-        """That the kernel's trampoline saves."""
+        """Registers that the kernel's trampoline for arguments saves."""
 
     @property
     def REGS(self) -> tuple[str, ...]:
-        """That its trampoline for all registers saves."""
+        """Registers that the kernel's trampoline for all registers saves."""
 
     @property
     def CALL(self) -> Branch:
-        """How a trampoline calls."""
+        """The branch by which a trampoline calls."""
 
     def before(self, image: Image, features: Features, plan: SavePlan) -> str:
         """Assembly up to the load of the ops' address: make the frame, save, and set up what the callback is passed."""

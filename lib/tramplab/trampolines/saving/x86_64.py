@@ -95,7 +95,7 @@ def _frame(image: Image) -> int:
 
 
 def _top(image: Image, features: Features, plan: SavePlan) -> int:
-    """From the frame up to the way back into the function, which the patch site's call pushed."""
+    """Bytes from the frame up to the way back into the function, which the patch site's call pushed."""
     records = _RECORDS if features["frame_pointer"] else 0
     gap, flags = GAP if plan.stack else 0, 8 if plan.full else 0
     return _frame(image) + records + gap + flags

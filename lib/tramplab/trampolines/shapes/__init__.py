@@ -20,5 +20,5 @@ from .request import GRID, GRID_SAVES, MAX_NESTED, MAX_SAVES, MIN_SAVES, Shape
 
 __all__ = ["GRID", "GRID_SAVES", "KIND", "MAX_NESTED", "MAX_SAVES", "MIN_SAVES", "ROOM", "Shape", "ShapeCalls", "code"]
 
-#: Shapes are no hooks that a release has, so they have no names among those.
+#: Without hooks, as no release has a shape.
 KIND = Kind(ShapeCalls)

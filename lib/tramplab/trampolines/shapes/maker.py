@@ -16,15 +16,15 @@ from .request import Shape
 
 
 class ShapeArch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     @property
     def CALL(self) -> Branch:
-        """How a trampoline calls."""
+        """The branch by which a trampoline calls."""
 
     @property
     def SAVED(self) -> list[str]:
-        """What it can save, in order."""
+        """The registers that a trampoline can save, in order."""
 
     def before(self, saved: list[str]) -> str:
         """Assembly before the calls: make the frame and save."""
@@ -37,7 +37,7 @@ _MODULES: dict[str, ShapeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": r
 
 
 def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
-    """The trampoline's bytes, as lying at an address; without, at the first of the room near the text."""
+    """The trampoline's bytes, as lying at an address; by default at the first address of the room near the text."""
     isa, module, leaf = image.isa, _MODULES[image.isa.name], image.address(shape.leaf)
     address = image.address(ROOM) if address is None else address
     saved = module.SAVED[: shape.saves]
@@ -48,13 +48,13 @@ def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
 
 
 class ShapeCalls:
-    """Registers direct calls to shapes, and makes and frees the shapes."""
+    """The maker of direct calls to shapes, and of the shapes."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """A shape."""
+        """Is it a shape?"""
         return isinstance(request, Shape)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
@@ -62,8 +62,8 @@ class ShapeCalls:
         check_direct(self._guest, request)
 
     def make(self, request: Shape, functions: tuple[str, ...]) -> Registered:
-        """Alone on its functions, and called by their sites themselves: through a common trampoline it would be another
-        measurement."""
+        """The registration: alone on its functions, and called by their sites themselves, as a call through a common trampoline
+        would be another measurement."""
         ops = registered(self._guest, request, functions)
         ops.alone = "a shape must be alone on {}, or it would be called through a common trampoline: detach the others first."
         ops.must_reach = "the patch site of {} cannot reach the shape; choose an earlier function."
@@ -76,7 +76,7 @@ class ShapeCalls:
         return [text(ops.direct, code(image, ops.request, ops.direct), f"{ops.request}")]
 
     def free(self, ops: Registered) -> list[Step]:
-        """The room, empty again."""
+        """The steps that clear and free the shape's room."""
         if not ops.direct:
             return []
         near = self._guest.near

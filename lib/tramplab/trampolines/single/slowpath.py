@@ -42,18 +42,18 @@ class SingleSlowPath(SharingSlowPath):
     # changes
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
-        """As in the kernel; a direct call joins the one ops."""
+        """Register as SharingSlowPath does; a direct call joins the one ops."""
         if not isinstance(request, Direct):
             return super().register(request)
         members, steps = self.add([request])
         return members[0], steps
 
     def unregister(self, ops: Registered) -> list[Step]:
-        """As in the kernel; a direct call leaves the one ops."""
+        """Unregister as SharingSlowPath does; a direct call leaves the one ops."""
         return self.remove([ops]) if isinstance(ops.request, Direct) else super().unregister(ops)
 
     def add(self, requests: Sequence[Direct]) -> tuple[list[Registered], list[Step]]:
-        """Attach direct calls at once, in one update; raises TramplabError as register() does, and nothing has changed then."""
+        """Attach several direct calls in one update; raises TramplabError as register() does, and nothing has changed then."""
         members: list[Registered] = []
         for request in requests:
             functions = selected(request, tuple(self.records))
@@ -85,7 +85,7 @@ class SingleSlowPath(SharingSlowPath):
         return members, steps + self._update(tuple(added)) + self._later(old)
 
     def remove(self, members: Sequence[Registered]) -> list[Step]:
-        """Detach direct calls at once, in one update; raises TramplabError if one of them is not attached."""
+        """Detach several direct calls in one update; raises TramplabError if one of them is not attached."""
         single = self._single
         for m in members:
             if single is None or any(self._members.get(f) is not m for f in m.functions):
@@ -116,7 +116,7 @@ class SingleSlowPath(SharingSlowPath):
         return self._single
 
     def _unlisted(self, single: Registered) -> tuple[list[Step], list[Step]]:
-        """The step that takes the one ops from the list, and those that give back what it had."""
+        """The step that takes the one ops from the list, and those that free what it had."""
         at = self.ops.index(single)
         after = self.ops[at + 1].address if at + 1 < len(self.ops) else self.image.address("ftrace_list_end")
         self.ops.remove(single)
@@ -148,14 +148,14 @@ class SingleSlowPath(SharingSlowPath):
         return [Wait(Sync.CALL_RCU_TASKS, "nobody still reads what was replaced"), *frees] if frees else []
 
     def _check(self, ops: Registered) -> None:
-        """As in the kernel; raises TramplabError also for a direct call that is not made by this folder's kind of request."""
+        """Raise TramplabError as SharingSlowPath does, and for a direct call whose request is not a Direct."""
         if ops.is_direct and not isinstance(ops.request, Direct):
             kind = type(ops.request).__name__
             raise TramplabError(f"one ops for all direct calls takes requests of the type Direct, not {kind}.")
         super()._check(ops)
 
     def _direct_table(self) -> tuple[list[Step], list[Step]]:
-        """None: an ops that comes or goes changes no direct call."""
+        """No steps: an ops that comes or goes changes no direct call."""
         return [], []
 
     def _direct(self, function: str) -> int:
@@ -166,13 +166,14 @@ class SingleSlowPath(SharingSlowPath):
         return record.has("DIRECT_EN")
 
     def _literal_value(self, record: Record) -> tuple[int, str]:
-        """As in the kernel, or the target of a direct call that is alone, made odd."""
+        """The value of a callsite's word, and why: as in the kernel, or the target of a direct call that is alone, made odd."""
         if self._way.odd and self._alone(record):
             return self._direct(record.site.function) | 1, "the direct call's target, odd"
         return super()._literal_value(record)
 
     def _literal(self, record: Record) -> list[Step]:
-        """The callsite's word, and behind it, if it has one, the target's own: what is new there is called when all is new."""
+        """The steps that write the callsite's word, and after it the target's own word, if there is one: a new target is called
+        once both are new."""
         steps, site = super()._literal(record), record.site
         if not self._way.beside or site.literal is None:
             return steps

@@ -13,10 +13,10 @@ from ...ftrace.releases import Features, intervals
 class Way:
     """One way to serve all direct calls with one ops.
 
-    name: as kernels are made with it.
-    title: in a line.
-    isas: that can have it.
-    features: the guest's features (see ftrace/arch/common.py).
+    name: the value of slow_path= with which a kernel has it.
+    title: what it does, in a line.
+    isas: those that can have it.
+    features: features of the guest that it turns on (see ftrace/arch/common.py).
     odd: does the callsite's word hold the target itself, made odd?
     beside: has the target a word of its own before the function?
     hypothetical: no kernel has it.
@@ -32,7 +32,7 @@ class Way:
 
 
 _LITERAL = ("arm64", "riscv64")
-#: By name. A site of x86-64 reaches every target, so there it is looked up only where other ops share the function.
+#: By name. A site of x86-64 reaches every target, so there a target is looked up only where other ops share the function.
 WAYS: dict[str, Way] = {
     w.name: w
     for w in (

@@ -32,13 +32,13 @@ class Sketch(Request):
 
 
 class Sketches:
-    """Registers them, and makes and frees their code, where the module area has room."""
+    """The maker of sketches, and of their code, in the module area."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
 
     def serves(self, request: Request) -> bool:
-        """A sketch."""
+        """Is it a sketch?"""
         return isinstance(request, Sketch)
 
     def check(self, request: Sketch, functions: tuple[str, ...]) -> None:
@@ -51,18 +51,18 @@ class Sketches:
             raise TramplabError("the ten instructions are for one function of two arguments: name one.")
 
     def make(self, request: Sketch, functions: tuple[str, ...]) -> Registered:
-        """A direct call, whose code is to be made."""
+        """The registration: a direct call, whose code create() makes."""
         return registered(self._guest, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The code."""
+        """The steps that make the code."""
         size = len(self._code(ops.request, 0))
         ops.direct = self._guest.modules.take(size)
         ops.generated = (Generated(ops.direct, size, "sketched_trampoline"),)
         return [text(ops.direct, self._code(ops.request, ops.direct), "the trampoline of the mail")]
 
     def free(self, ops: Registered) -> list[Step]:
-        """Its room."""
+        """The steps that free the code's room."""
         return [Free(self._guest.modules, made.address, "the trampoline of the mail") for made in ops.generated]
 
     def _code(self, request: Sketch, base: int) -> bytes:
