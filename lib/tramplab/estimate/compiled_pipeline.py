@@ -48,12 +48,13 @@ class _Cycles:
         self.addresses = {name: values.ctypes.data for name, values in self._arrays.items()}
 
 
-#: Those that nobody uses now.
+#: Those that no model uses now.
 _idle: list[_Cycles] = []
-#: Items, by their identity, and what the stream has of them: most stay the same where a parameter is changed.
+#: id() of an item -> the item and its bytes in the stream: most stay the same where a parameter is changed.
 _pieces: dict[int, tuple[Lowered, bytes]] = {}
 _MOST = 1 << 14
-#: The last programs' items, and the streams of those: all stay the same where it is one of the pipeline's own parameters.
+#: id() of the items of one of the last programs -> the items and their stream: they stay the same where one of the pipeline's own
+#: parameters is changed.
 _whole: dict[int, tuple[tuple[Lowered, ...], np.ndarray]] = {}
 _PROGRAMS = 64
 

@@ -70,7 +70,7 @@ _OF_ISA = {
     "riscv64": set(),
 }
 _OPTIONAL = {"forward_renamed"}
-#: What every core has ports for.
+#: The operations that every core has ports for.
 _USED = {"alu", "multiply", "divide", "branch", "load", "store"}
 
 
@@ -142,7 +142,7 @@ class Core(Entry, frozen=True, eq=False, kw_only=True):
 
 @functools.cache
 def tried() -> tuple[dict[str, Core], dict[str, TramplabError]]:
-    """The cores whose files are as they should be, by name, and what is wrong with the others, of which these know nothing."""
+    """The cores whose files are valid, by name; and by name the errors of the other files."""
     good, bad = {}, {}
     for name in (path.stem for path in sorted((data_file("releases.yml").parent / "cores").glob("*.yml"))):
         try:
@@ -153,7 +153,7 @@ def tried() -> tuple[dict[str, Core], dict[str, TramplabError]]:
 
 
 def cores() -> dict[str, Core]:
-    """Every core there is a file for, by name; raises TramplabError for a file that is not as it should be."""
+    """Every core there is a file for, by name; raises TramplabError for a file that is not valid."""
     good, bad = tried()
     for error in bad.values():
         raise error
@@ -161,7 +161,7 @@ def cores() -> dict[str, Core]:
 
 
 def get(name: str, isa: str | None = None) -> Core:
-    """A core by name; raises TramplabError with near matches, if its file is not as it should be, or if it is of another ISA."""
+    """A core by name; raises TramplabError with near matches, if its file is not valid, or if it is of another ISA."""
     good, bad = tried()
     if isinstance(name, str) and name in bad:
         raise bad[name]
@@ -175,7 +175,7 @@ def get(name: str, isa: str | None = None) -> Core:
 def of_cpu(model: str) -> Core | None:
     """The core of a CPU, by what /proc/cpuinfo says of it (see native.host.cpu_model); None for one that is not modelled.
 
-    Raises TramplabError where none of those is, and there is a file that is not as it should be, which might be its.
+    Raises TramplabError where none fits and a file is not valid, which might be that of the CPU.
 
     >>> of_cpu("AMD EPYC 7763 64-Core Processor, family 25, model 1, stepping 1").name
     'zen3'
@@ -183,12 +183,12 @@ def of_cpu(model: str) -> Core | None:
     for core in tried()[0].values():
         if re.search(core.cpus, model):
             return core
-    cores()  # all files are as they should be
+    cores()  # raises for a file that is not valid
     return None
 
 
 def _read(name: str, found: Any) -> Core:
-    """The core that a file is of, whose entries owe each other that sources and ports are known, and all of them used."""
+    """The core of a file; raises TramplabError unless it has its parameters, and all sources and ports are known and used."""
     file = f"cores/{name}.yml"
     core = checked(file, found, Core)
     wanted = _ALL | _OF_ISA[core.isa] | (_IN_ORDER if core.in_order else _OUT_OF_ORDER)

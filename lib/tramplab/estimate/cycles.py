@@ -65,7 +65,7 @@ class Estimate:
         return f"{self.low:.0f}-{self.high:.0f} {self.unit}"
 
     def whole(self) -> dict[str, object]:
-        """As rows of studies have it, in whole cycles: columns core (its name), cycles, low and high."""
+        """The estimate as rows of studies have it, in whole cycles: columns core (its name), cycles, low and high."""
         return {"core": self.core.name, "cycles": round(self.mid), "low": round(self.low), "high": round(self.high)}
 
 
@@ -81,7 +81,7 @@ def sensitivities(hooked: Called, unhooked: Called, core: Core) -> tuple[Sensiti
 
 
 def per_call(run: Called, core: Core) -> Estimate:
-    """The whole call, with the loop that makes it over and over."""
+    """The cycles of the whole call, with the loop that makes it over and over."""
     return Estimate(_cycles(RecordedCall.of(run), core), core)
 
 
@@ -102,7 +102,7 @@ def _added(hooked: RecordedCall, unhooked: RecordedCall, core: Core, *change: An
 
 
 def _moving(core: Core, at: Callable[..., float]) -> tuple[Sensitivity, ...]:
-    """at(name, value) is the estimate with one parameter changed."""
+    """The sensitivities that are not 0, the largest first. at(name, value): the estimate with one parameter changed."""
     mid = at()
     varied = [Sensitivity(p.name, at(p.name, p.low), at(p.name, p.high)) for p in core.parameters.values() if p.uncertain]
     return tuple(sorted((s for s in varied if s.at_low != mid or s.at_high != mid), key=lambda s: -s.spread))

@@ -1,8 +1,8 @@
 """Which cores' models are usable: each is compared with what was timed on such a core.
 
 data/cores/*.yml names the measured sets by which a core is judged, and of each the cases that set some of the core's parameters;
-data/core-cases.json has every case, measured and estimated (see studies.time.core_cases, which makes it). Only the cases that set
-no parameter judge. Whatever prints estimated cycles asks usable() first.
+data/core-cases.json has every case, measured and estimated (tramplab_book's studies.time.core_cases makes it). Only the cases that
+set no parameter judge. Whatever prints estimated cycles asks usable() first.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _ranks(values: list[float]) -> list[float]:
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """All of data/core-cases.json."""
+    """All cases of data/core-cases.json."""
     return facts(FILE, tuple[Case, ...])
 
 

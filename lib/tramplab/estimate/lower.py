@@ -102,7 +102,7 @@ def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgra
 
 
 def changed(lowered: LoweredProgram, program: Program, core: Core, parameter: str, value: int) -> LoweredProgram:
-    """The same with another value of one parameter, as lower() makes it; what does not ask for it stays as it is."""
+    """What lower() makes with another value of one parameter, from `lowered`; items that do not ask for it are kept."""
     lowering = _Lowering(program, core, {**lowered.values, parameter: value}, lowered.numbers)
     items, asked = list(lowered.items), list(lowered.asked)
     for n in lowered.asking.get(parameter, ()):
@@ -127,8 +127,8 @@ class _Lowering:
         self.ports: dict[str, int] = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
 
     def item(self, n: int, known: Lowered | None = None) -> tuple[Lowered, frozenset[str]]:
-        """The nth item, and the names of the parameters that were filled in. known: the same with other parameters, of which no
-        register depends."""
+        """The nth item, and the names of the parameters that were filled in. known: the item with other values, whose registers
+        are kept, as they depend on no parameter."""
         self.looked_up = set()
         item, previous = self.program.items[n], self.program.items[n - 1].operation if n else Operation()
         fused = self._has("fused_compare") and item.operation.conditional and previous.compares

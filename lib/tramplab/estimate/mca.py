@@ -42,7 +42,7 @@ class Opinion:
 
 
 class _SilentError(Exception):
-    """Why there is none."""
+    """The reason why there is no opinion."""
 
 
 def opinion(hooked: Run | RecordedCall, unhooked: Run | RecordedCall, core: Core) -> Opinion:

@@ -19,12 +19,14 @@ from .cycles import Estimate
 def measure(
     isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, core: str | None = None, **overrides: Any
 ) -> dict:
-    """What `tramplab measure` prints: the counts (see lab.measure.counted), and
+    """What `tramplab measure` prints: the counts (see lab.measure.counted) and these keys, the last four only where they apply:
 
     return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
-    number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict. broken: where kernels of this
-    release do not do this, what happens instead; counted is what they were meant to do. placed: where the code of a direct call is,
-    near or far; hypothetical: true where no kernel of this release has it.
+        number of callers and of entries, see returnstack.
+    estimate: the cycles on the core, see estimated().
+    broken: what happens instead where kernels of this release do not do this; counted is what they were meant to do.
+    placed: where the code of a direct call is, near or far.
+    hypothetical: true where no kernel of this release has it.
     """
     args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
     chosen = None if core is None else judged.require(core, isas.get(isa).name)

@@ -39,7 +39,7 @@ _RULES = {
 #: Entries where no core is chosen, and callers above the traced function. Every core with an own file but the smallest
 #: in-order ones has at least 16.
 ENTRIES, CALLERS = 16, 8
-#: And of both at most: no core has as many.
+#: Entries, or callers, at most: no core has as many.
 MOST = 1 << 12
 
 

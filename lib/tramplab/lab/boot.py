@@ -21,7 +21,7 @@ class Cpu:
 
 
 def cpus(machine: Machine, heap: Heap) -> tuple[Cpu, ...]:
-    """One for each stack of the machine; what the image has no room for comes from the heap."""
+    """The CPUs, one for each stack of the machine; the first has its task and data in the image, the others on the heap."""
     image = machine.image
     sizes = [image.struct(name).size for name in ("task_struct", "lab_pcpu")]
     first = Cpu(0, image.address("init_task"), image.address("lab_boot_pcpu"))
@@ -33,7 +33,7 @@ def cpus(machine: Machine, heap: Heap) -> tuple[Cpu, ...]:
 
 
 def boot(machine: Machine, cpu: Cpu) -> None:
-    """Set the base registers, link task and per-CPU data, and let RCU watch. Doing it again puts all of that back."""
+    """Set the base registers, link task and per-CPU data, and let RCU watch. A second time it makes all of this as it was."""
     image = machine.image
     task_struct, lab_pcpu = image.struct("task_struct"), image.struct("lab_pcpu")
     with machine.on(cpu.number):

@@ -34,7 +34,7 @@ COMPONENT_OF_SECTION = {
     ".text.links": "core",
     ".text.ways": "callback",
 }
-#: The compiler's list of them.
+#: The section with the compiler's list of patch sites.
 PATCH_SITES = "__patchable_function_entries"
 
 

@@ -85,7 +85,7 @@ class Kernel:
         empty = Guest.of(self.image, self.features, room)
         self.heap = empty.heap
         self.slowpath = path.make(empty, [kind.maker(empty) for kind in KINDS])
-        self._asked: dict[Registered, Request] = {}  # as it was given, without the filter of what it was attached to
+        self._asked: dict[Registered, Request] = {}  # each request as it was given, so without the function that it was attached to
         self._components = Components(self.image, empty.sites.values())
         self.machine.name_of = lambda address: self.names()(address)
         weakref.finalize(self, settle, self.machine.memory.code.pending).atexit = False  # for who keeps only what calls have shown
@@ -100,7 +100,7 @@ class Kernel:
     # functions
 
     def function(self, name: str | Function) -> Function:
-        """A traced function by name; one is returned as it is, also another function of the image's in its place. Raises
+        """A traced function by name; a Function is returned as it is, also one of the image's without a patch site. Raises
         TramplabError with near matches, or if it is of another kernel."""
         symbol_name = name.name if isinstance(name, Function) else name
         if isinstance(name, Function) and self._has_untraced(name):
@@ -153,7 +153,7 @@ class Kernel:
             self._asked.pop(o, None)
 
     def modify(self, ops: Registered, request: Request) -> None:
-        """Other programs for BPF's trampoline of a function: what is attached becomes what this request asks for."""
+        """Give BPF's trampoline of a function other programs: the attached ops becomes what this request asks for."""
         self.apply(self.slowpath.modify(ops, dataclasses.replace(request, filter=ops.functions)))
         self._asked[ops] = request
 
@@ -200,8 +200,11 @@ class Kernel:
         """Call a traced function with integer arguments, as compiled code would, and watch. A struct by value is its words, one
         argument each.
 
-        registers: further registers to set at entry. budget: instructions before StepLimit is raised. cpu: the number of the
-        one that runs it. Negative numbers are passed as in C. Raises GuestFault, StepLimit; the kernel stays usable.
+        registers: further registers to set at entry.
+        budget: instructions before StepLimit is raised.
+        cpu: the number of the CPU that runs it.
+
+        Negative numbers are passed as in C. Raises GuestFault, StepLimit; the kernel stays usable.
         """
         f = self.function(function)
         before = self._hits()
@@ -220,8 +223,8 @@ class Kernel:
     def passed(
         self, arguments: tuple[int, ...], registers: dict[str, int], function: str = ""
     ) -> tuple[dict[str, int], list[int]]:
-        """How a caller passes words of arguments: registers with their values, these among them, and words on the stack. function:
-        the name of the one that is called, whose structs decide where words are; without, all are integers."""
+        """How a caller passes words of arguments: all registers that it sets, `registers` among them, and the words on the stack.
+        function: the name of the one that is called, whose structs decide where words are; by default all are integers."""
         isa, words = self.isa, [whole(a, f"argument {n}", *WORDS) for n, a in enumerate(arguments, 1)]
         if not isinstance(registers, Mapping):
             raise TramplabError(f"registers= is names with numbers, such as {{{isa.fp!r}: 0}}, not {shown(registers)}.")
@@ -256,8 +259,8 @@ class Kernel:
             raise TramplabError(f"that {kind} is attached already: detach it first, or make another {kind}().")
 
     def _hits(self) -> list[int]:
-        """How often each registered ops was called, in list order, and for one that is shared each request that shares it; read at
-        once, which is quicker for many."""
+        """Calls of each registered ops, in list order, with the requests that share an ops in its place; read at once, which is
+        quicker for many."""
         places = [self.slowpath.memory.hits(o.index) for o in self.slowpath.counted]
         first, last = min(places, default=0), max(places, default=0)
         counters = self.machine.read(first, last - first + 8) if places else b""

@@ -55,11 +55,13 @@ def counts_of(isa: str, hook: str, release: str = LATEST, args: int = 1, callbac
 
 
 def counted(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int) -> dict:
-    """The counts of a run that was made so; they are absolute (the unhooked call is the hook "none").
+    """The counts of a run that was made so; they are absolute (the unhooked call is the hook "none"). Keys besides the parameters:
 
-    components: counts by component. entry: from the function's first byte to its body, without the callbacks. exit: from
-    the body's last instruction until the caller. frame_bytes, frame_bytes_written: the trampolines' stack frame and how
-    much of it they write. stack_bytes: how deep the whole call goes below its first stack pointer.
+    components: counts by component.
+    entry: counts from the function's first byte to its body, without the callbacks.
+    exit: counts from the body's last instruction until the caller.
+    frame_bytes, frame_bytes_written: size of the trampolines' stack frame, and how much of it they write.
+    stack_bytes: how deep the whole call goes below its first stack pointer.
     """
     return {
         "isa": isa,

@@ -52,7 +52,7 @@ def passed(kernel: Kernel, name: str) -> Passed:
 
 
 def result(kernel: Kernel, made: Passed, address: int) -> tuple[int, ...]:
-    """What a call of the function at an address gives; the memory it is given is put back after it."""
+    """What a call of the function at an address leaves, see Passed; its memory is put back after it."""
     words = [kernel.machine.read_u64(made.memory + 8 * n) for n in range(_WORDS)]
     found = made.found(kernel, kernel.machine.call(address, *kernel.passed(made.arguments, made.registers)).registers)
     for n, word in enumerate(words):

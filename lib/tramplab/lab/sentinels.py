@@ -137,7 +137,7 @@ class _Play:
         return self.run.component_of(state[self.isa.pc])
 
     def _note(self, part: str, before: dict[str, int], after: dict[str, int]) -> None:
-        """What one instruction stored, and which registers it changed."""
+        """Note what one instruction stored, and which registers it changed."""
         for address, size, value in accesses(self.machine)[0]:
             for word in range(address, address + size, 8):
                 stored = int.from_bytes(self.machine.read(word, 8), "little") if size > 8 else value
@@ -153,7 +153,7 @@ class _Play:
                     self.fates[r].by_hook = True
 
     def _hand(self, state: dict[str, int]) -> None:
-        """What a callback can read, at its first instruction: its kind of hook says how it is given registers."""
+        """Note what a callback can read, at its first instruction; how it is given registers depends on the hook."""
         args, name = self.isa.args, self.run.symbol_of(state[self.isa.pc])
         ops = [r for r in self.requests if isinstance(r, Ops) and r.callback == name]
         if not ops and any(isinstance(r, Direct) for r in self.requests):
@@ -196,7 +196,7 @@ class _Play:
         return {**state, **change}
 
     def _look(self, state: dict[str, int]) -> None:
-        """At the function's own first instruction."""
+        """Note what became of each register, at the function's own first instruction."""
         for r, fate in self.fates.items():
             loaded = state[r] in self.marked or (fate.slots and fate.by_hook)
             if self.meant.get(state[r]) != r:

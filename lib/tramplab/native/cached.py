@@ -24,7 +24,7 @@ from .result import Result, load, parsed
 
 HOOKS, SHAPES = "hooks", "shapes"
 KINDS = (HOOKS, SHAPES)
-#: What is timed only where it is asked for by name: hooks of states.EMPTY. Also how their names begin.
+#: The kind of results of hooks of states.EMPTY, which are timed only where they are asked for by name, and how their names begin.
 EMPTY = "empty-"
 #: The environment variable, and the word that switches the times off.
 CHOICE, OFF = "TRAMPLAB_TIMES", "off"
@@ -133,7 +133,7 @@ def _names() -> list[str]:
 
 
 def _state() -> str:
-    """Changes with the CPU, its kernel and everything that is timed: 16 hex digits."""
+    """A digest of the CPU, its kernel and everything that is timed: 16 hex digits."""
     h = sources(*_PARTS)
     h.update(repr(list(host.machine().values())).encode())
     return h.hexdigest()[:16]

@@ -137,7 +137,7 @@ def plain(text: str, longest: int = 40) -> str:
 
 
 def virtualised() -> str:
-    """ "no", or by what as far as the system says."""
+    """What the machine is virtualised by, as far as the system says; "no" if it is not."""
     product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
     guest = re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.M)
     hypervisor = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")

@@ -35,7 +35,7 @@ _Counter = Annotated[float, Meta(ge=0)]
 
 
 class _Row(Entry, frozen=True):
-    """A row as a file has it: times, counters where they are permitted, and what a shape does, see estimate.program."""
+    """A row as a file has it: times, counters where they are permitted, and the fields of a trampolines.shapes.Shape."""
 
     hook: Text
     code: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="code is 16 hex digits")]
@@ -84,8 +84,10 @@ class Result:
       instructions, cycles, branch_misses     hardware counters per call, with the loop; only where they are permitted. They
                                               are of batches of their own, 20 a hook and window: the core's predictors may be in
                                               another state than in the fastest of the timed ones, so compare by cycles_over
-    clock: nanoseconds per cycle in each window. warnings: what makes these times worth less. failures: hooks that did not
-    run, and why. provenance: where, when, and under which circumstances.
+    clock: nanoseconds per cycle in each window.
+    warnings: what makes these times worth less.
+    failures: hooks that did not run, and why.
+    provenance: where, when, and under which circumstances.
     """
 
     rows: tuple[dict[str, object], ...]

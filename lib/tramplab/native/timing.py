@@ -44,8 +44,12 @@ def time_hooks(
 ) -> Result:
     """Time hooks on this machine (NAME or NAME:CALLBACKS; default: all of the release).
 
-    rounds: batches per hook in a window. windows: how many at most. args: integer arguments of the traced function, 0 to 6.
-    cpu: the one to stay on. Raises TramplabError where nothing can run natively.
+    rounds: batches per hook in a window.
+    windows: how many at most.
+    args: integer arguments of the traced function, 0 to 6.
+    cpu: the CPU to stay on.
+
+    Raises TramplabError where nothing can run natively.
     """
     series = _of_hooks(specs, release, rounds, windows, args, cpu)
     fill([series], windows)
@@ -117,6 +121,6 @@ def _of_shapes(chosen: Iterable[shapes.Shape], rounds: int, windows: int, args: 
 
 
 def _limits(rounds: int, windows: int, cpu: int | None) -> tuple[int, int, int | None]:
-    """These numbers, which a native run can have."""
+    """These numbers as ints; raises TramplabError for those that a native run cannot have."""
     chosen = None if cpu is None else whole(cpu, "cpu", 0, MAX_CPUS - 1)
     return whole(rounds, "rounds", 1, MAX_ROUNDS), whole(windows, "windows", 1, MAX_WINDOWS), chosen

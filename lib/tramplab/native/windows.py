@@ -24,8 +24,12 @@ MOST, PAUSE, LONGEST = 20, 0.5, 40.0
 class Series:
     """The windows of one subject: what each gave, and whether they agree.
 
-    rounds: batches per hook in a window. args: integer arguments of the traced function. cpu: the one to stay on, None for
-    the last. columns: what rows have besides, by hook. add() runs one more window; result() is what all of them say.
+    rounds: batches per hook in a window.
+    args: integer arguments of the traced function.
+    cpu: the CPU to stay on, None for the last.
+    columns: hook -> further columns of its row.
+
+    add() runs one more window; result() is what all of them say.
     """
 
     def __init__(

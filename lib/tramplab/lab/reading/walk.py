@@ -24,10 +24,14 @@ def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
     Every register that the caller may choose and that carries no argument holds a value of its own, so that what is
     saved and restored can be told apart. Returns a dictionary for JSON, with values as wording.py writes them:
 
-    isa, sp (its name), config, call (with its result); symbols: [name, component]; code: [index of symbol, offset in
-    it, instruction]; registers, memory: what they held at the start, memory only where the call reads it before it
-    writes there; fields: what the words of the trampoline's register frame are; steps: [index of code, registers
-    changed and places that lie across what is written, memory written, places read]; milestones: name -> step.
+    isa, sp, config: names of the ISA, of its stack pointer, and of the kernel.
+    call: the call with its result.
+    symbols: [name, component] of each.
+    code: [index in symbols, offset in the symbol, instruction] of each.
+    registers, memory: what they held at the start; memory only where the call reads it before it writes there.
+    fields: what the words of the trampoline's register frame are.
+    steps: [index in code, registers changed and places that lie across what is written, memory written, places read] of each.
+    milestones: name -> step.
 
     Raises GuestFault, StepLimit, and TramplabError if a second call does not run the same instructions.
     """
@@ -85,9 +89,12 @@ def require_same(function: Function, stepped: list[int], run: Run) -> None:
 def milestones(run: Run) -> dict[str, int]:
     """Where a recorded call passes each milestone: name -> number of the step, in order; found from the run itself.
 
-    site: the function's first byte. save: the first trampoline instruction. callback: the first of a callback. restore:
-    the first trampoline instruction after the last callback. body: the first of the function's own body. return: the
-    instruction that returns to the caller. What the body itself calls is the body's.
+    site: the function's first byte.
+    save: the first trampoline instruction.
+    callback: the first instruction of a callback.
+    restore: the first trampoline instruction after the last callback.
+    body: the first instruction of the function's own body; what the body itself calls is the body's.
+    return: the instruction that returns to the caller.
     """
     parts = [run.component_of(s.pc) for s in run.steps]
     body = parts.index("function") if "function" in parts else len(parts) - 1
