@@ -11,7 +11,7 @@ from ..lab.kernel import Kernel
 from .nest import Nested, nest
 from .tasks import StackEnded
 
-#: What ends it: a call is not seen returning; a task's own stack has no room for the next call; nothing up to where it was tried.
+#: What ends the growth: a call is not seen returning; a task's own stack has no room for the next call; nothing, up to the limit.
 MISSED, STACK, NOTHING = "missed", "stack", "nothing"
 
 

@@ -73,7 +73,7 @@ def _fexit(kernel: Kernel, ops: Registered) -> tuple[int, int]:
     return kernel.machine.read_u64(kernel.image.address("lab_bpf_hits")), missed
 
 
-#: Request -> (returns seen, calls missed) of one that was registered for it.
+#: Type of request -> function that reads (returns seen, calls missed) of an ops that was registered for one.
 _COUNTERS: Mapping[type[Request], Callable[[Kernel, Registered], tuple[int, int]]] = {
     Kretprobe: _kretprobe,
     Fprobe: _fprobe,
@@ -95,15 +95,15 @@ def require_counter(request: Request) -> None:
 
 
 def counted(kernel: Kernel, ops: Registered, tasks: Iterable[int]) -> Counted:
-    """Since boot, and of BPF of all programs; the graph tracer's while none of its calls is on its way. tasks: addresses of the
-    tasks that there are."""
+    """What a probe and its tasks have counted since boot: of BPF all programs together, of the graph tracer only while none of its
+    calls is on its way. tasks: the addresses of all tasks."""
     seen, missed = _COUNTERS[type(ops.request)](kernel, ops)
     graph = "trace_overrun" in kernel.image.struct("task_struct").fields
     return Counted(seen, missed, sum(_field(kernel, task, "task_struct", "trace_overrun") for task in tasks) if graph else 0)
 
 
 def counted_missed(kernel: Kernel, ops: Registered) -> int:
-    """The missed calls in a probe's own counter: for lack of room, and, of a kretprobe, as the kprobe that it is."""
+    """The missed calls in a probe's own counters: for lack of room, and of a kretprobe also those that its kprobe missed."""
     missed = _COUNTERS[type(ops.request)](kernel, ops)[1]
     if isinstance(ops.request, Kretprobe):
         missed += sum(_field(kernel, at, "kprobe", "nmissed") for at, name in ops.structs.items() if name.endswith("]"))

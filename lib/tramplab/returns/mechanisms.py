@@ -22,7 +22,7 @@ from ..trampolines.fprobe import Fgraph, Fprobe
 from ..trampolines.kprobe import Kretprobe
 
 KRETPROBE, RETHOOK, FGRAPH, FPROBE, FEXIT = "kretprobe", "fprobe, rethook", "fgraph", "fprobe, fgraph", "BPF fexit"
-#: The same with BPF programs that perf, or a link of kprobe_multi, brings there; fexit's is one by itself.
+#: Mechanisms with a BPF program, which comes there by perf or by a link of kprobe_multi; fexit is a program itself.
 KRETPROBE_BPF, MULTI = "BPF kretprobe", "BPF kprobe_multi"
 #: Mechanism -> as the lab calls it, but for breakpoints.
 HOOKS = {
@@ -50,11 +50,11 @@ class Build:
     release: str
 
     def kernel(self, meter: str = RECORD) -> Kernel:
-        """It, booted; meter: as for Kernel()."""
+        """A kernel of this build, booted; meter: as for Kernel()."""
         return Kernel(self.isa, self.release, meter=meter)
 
     def request(self, entry: bool = False) -> Request:
-        """What is attached: one probe that sees returns, and with entry= entries too."""
+        """The request for the mechanism: one probe that sees returns, and with entry= entries too."""
         return of_name(_WHAT, self.mechanism, MECHANISMS)(self, entry)
 
     @property
@@ -69,7 +69,7 @@ class Build:
 
     @property
     def name(self) -> str:
-        """As charts and tables call it: with its release where that is not the newest."""
+        """The mechanism as charts and tables call it: with its release where that is not the newest."""
         return self.mechanism if self.release == LATEST else f"{self.mechanism} {self.release}"
 
 

@@ -109,17 +109,17 @@ def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> 
 
 
 def view(kernel: Kernel, teller: str) -> View:
-    """How its handler reads what it is handed; raises TramplabError for a program's context, which is no structure."""
+    """The way in which a teller's handler reads its structure; raises TramplabError for a program's context, which is none."""
     return View(provider(kernel, teller), WAYS.get(teller, DIRECT))
 
 
 def samples(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> dict[tuple[int, int], Seen]:
-    """(seed, poison) -> what a teller hands to its handler."""
+    """(seed, poison) -> what a teller passes to its handler."""
     return frames.watched_in_turn(kernel, provider(kernel, teller), seeds)
 
 
 def provider(kernel: Kernel, teller: str) -> Provider:
-    """The provider of the structure of registers; raises TramplabError for a program's context, which has none."""
+    """The provider of a teller's structure of registers; raises TramplabError for a program's context, which has none."""
     if teller in WAYS:
         return PROVIDERS[_GRAPH]
     if teller == BEFORE:

@@ -124,7 +124,8 @@ class Tasks:
         self._taken = []
 
     def _arrived(self) -> None:
-        """A body begins. That a call goes on from where it stopped is no arrival."""
+        """Called where a function's body begins: stop there if it is time. A call that goes on from its stop has not arrived
+        again."""
         if self._stopped:
             self._stopped = False
             return
@@ -161,14 +162,14 @@ class Tasks:
         return task.value is None
 
     def _explained(self, task: Task, fault: GuestFault) -> GuestFault:
-        """The fault, as one of the task's stack where that has come to its end."""
+        """The fault, or StackEnded where the cause is that the task's stack has come to its end."""
         left = self._machine.register(self._machine.isa.sp) - (task.stack_top - STACK_SIZE)
         if left >= _LAST:
             return fault
         return StackEnded(task.number, task.bodies)
 
     def _switch(self, task: Task) -> None:
-        """Registers, and who is current, as a context switch leaves them."""
+        """Switch to a task: set registers and the current task as a context switch leaves them."""
         if task.context is not None:
             self._machine.engine.restore(task.context)
         else:

@@ -69,8 +69,8 @@ class Orc:
         return RECORD if address in self.framed else self.known.get(address)
 
     def unwind(self, registers: dict[str, int], read: Read, is_text: IsText, recover: Recover = as_it_is) -> Chain:
-        """Follow the stack from these registers. read: address -> word, None outside the stack. recover: finds what a return hook
-        took the place of, by where the return address lies; at the return trampoline's first byte that is just below the stack."""
+        """Follow the stack from these registers. read: address -> word, None outside the stack. recover: gives the return
+        address that a hook replaced, by where it lies; at the return trampoline's first byte that is just below the stack."""
         isa = self.image.isa
         sp, fp = registers[isa.sp], registers[isa.fp]
         first = recover(registers[isa.pc], sp - WORD)

@@ -20,11 +20,11 @@ from .chain import WORD
 #: The mechanisms, in the order in which they are asked: the function graph tracer, return hooks, kretprobes with instances of their
 #: own.
 GRAPH, HOOKS, INSTANCES = MECHANISMS = ("graph", "hooks", "instances")
-#: Where each one's calls come back to.
+#: Mechanism -> the return trampoline of its calls.
 SYMBOLS = {GRAPH: "return_to_handler", HOOKS: "arch_rethook_trampoline", INSTANCES: "__kretprobe_trampoline"}
-#: The same -> how many of its first instructions come before the stack is that of a call.
+#: Return trampoline -> how many of its first instructions come before the stack is that of a call.
 TRAMPOLINES = {SYMBOLS[GRAPH]: 2, SYMBOLS[HOOKS]: 1, SYMBOLS[INSTANCES]: 1}
-#: Which of them each ISA's unwinder asks: unwind_recover_ret_addr() of x86, kunwind_recover_return_address() of arm64,
+#: ISA -> the mechanisms that its unwinder asks: unwind_recover_ret_addr() of x86, kunwind_recover_return_address() of arm64,
 #: walk_stackframe() of riscv64.
 ASKED = {"x86_64": (GRAPH, HOOKS, INSTANCES), "arm64": (GRAPH, HOOKS, INSTANCES), "riscv64": (GRAPH,)}
 #: ISAs whose unwinder of the graph tracer's calls shows the trampoline's address where nothing is known, instead of an error.
@@ -91,7 +91,7 @@ def there(image: Image) -> tuple[str, ...]:
 
 
 def trampolines(kernel: Kernel) -> frozenset[int]:
-    """Where functions come back to whose return is hooked, by any mechanism."""
+    """The addresses of the kernel's return trampolines, of all mechanisms."""
     return frozenset(kernel.image.address(SYMBOLS[name]) for name in there(kernel.image))
 
 

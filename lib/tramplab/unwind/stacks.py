@@ -44,9 +44,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """Before one instruction: where that is, and what a chain says of the frames, innermost first: one of STATES each. error:
-    why the chain ended before its end, or "". guessed: see chain.Chain. over: has the function returned? asleep: is it a call
-    that the function makes, so that a task that sleeps in there is seen like this?"""
+    """What a chain says of the frames before one instruction.
+
+    pc: that instruction.
+    states: of the frames, innermost first, one of STATES each.
+    error: why the chain ended before its end, or "".
+    guessed: see chain.Chain.
+    over: has the function returned?
+    asleep: is it a call that the function makes, so that a task that sleeps in there is seen like this?
+    """
 
     pc: int
     states: tuple[str, ...]
@@ -97,8 +103,8 @@ def watch(
     function's first up to its return to the caller.
 
     The frames are the function, its caller, that one's, and so on. The kernel is unwound by ORC's rules if it has them, else by
-    frame pointers. recovered: what return hooks took the place of is looked up. Raises TramplabError if there is no such call,
-    GuestFault, StepLimit.
+    frame pointers. recovered: are the return addresses that hooks replaced looked up? Raises TramplabError if there is no such
+    call, GuestFault, StepLimit.
     """
     run, seen = watch_both(kernel, caller, function, arguments, (recovered,))
     return run, seen[recovered]
@@ -107,7 +113,7 @@ def watch(
 def watch_both(
     kernel: Kernel, caller: Function | str, function: Function | str, arguments: Sequence[int], recovered: Collection[bool]
 ) -> tuple[Run, dict[bool, list[Seen]]]:
-    """The same of one call, as it is seen where return hooks are looked up, where they are not, or in both ways."""
+    """What watch() gives, of one call: the run, and for each value of recovered what a trace says."""
     caller, function = kernel.function(caller), kernel.function(function)
     run = kernel.call(caller, *arguments)
     call = RecordedCall.of(run)
@@ -208,7 +214,7 @@ def _exception_entry(kernel: Kernel) -> range:
 
 
 def _has_record(kernel: Kernel) -> bool:
-    """Has who calls from outside a frame record, as the lab's boot makes one for two ISAs? ORC's chains end there in any case."""
+    """Has the lab's caller a frame record, which boot makes for two ISAs? ORC's chains end there in any case."""
     place = kernel.passed((), {})[0][kernel.isa.fp] + RECORDS[kernel.isa.name].returns
     return way(kernel) == FP and kernel.machine.read_u64(place) == kernel.machine.return_to
 

@@ -33,10 +33,13 @@ from .chain import CROOKED, DOWN, NO_CODE, NO_NODE, OUTSIDE, WORD, Chain, IsText
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """The place of the words of a frame record, in bytes from the address in the frame pointer: the address of the caller's record,
-    and the return address. by_place: a return hook identifies the frame by the place of the return address, and not by the
-    caller's frame pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return
-    trampoline's first byte is taken for a return address, too."""
+    """A frame record, and how a hooked return is found by it.
+
+    previous, returns: the caller's frame pointer and the return address, in bytes from the address in the frame pointer.
+    by_place: a return hook identifies the frame by the place of the return address, and not by the caller's frame pointer.
+    graph_by_place: so does the function graph tracer.
+    asks_first: a program counter at the return trampoline's first byte is taken for a return address, too.
+    """
 
     previous: int
     returns: int
@@ -74,7 +77,7 @@ BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "call
 
 @dataclass(frozen=True)
 class ChainVerdict:
-    """found: which of the expected frames a chain contains, one of FOUND. wrong: what is wrong in it, or ""."""
+    """A chain held against the truth. found: the expected frames in it, one of FOUND. wrong: what is wrong in it, or ""."""
 
     found: str
     wrong: str
@@ -88,9 +91,12 @@ def unwind(
     entry: bool = False,
     recover: Recover = as_it_is,
 ) -> Chain:
-    """Follow frame records from these registers. read: address -> word, None outside the stack. entry: the program counter
-    is a function's first instruction, so its return address is where a call leaves it. recover: finds what a return hook took the
-    place of."""
+    """Follow frame records from these registers.
+
+    read: address -> word, None outside the stack.
+    entry: is the program counter a function's first instruction, so that its return address is where a call leaves it?
+    recover: gives the return address that a hook replaced.
+    """
     record, pc = RECORDS[isa.name], registers[isa.pc]
     by_place = record.graph_by_place if getattr(recover, "graph", False) else record.by_place
     first = recover(pc, registers[isa.fp]) if record.asks_first else pc

@@ -74,8 +74,8 @@ def holds(stage: Stage, words: int) -> bool:
 
 
 def most_data(stage: Stage) -> Cell:
-    """How many bytes? Found by trying; as many as a kretprobe's, fewer, none. Raises TramplabError for a probe that is refused
-    without any."""
+    """How many bytes of data can a call have: as many as a kretprobe's, fewer, none? Found by trying. Raises TramplabError for a
+    probe that is refused without data."""
     with stage.attached("two_args", calls=1):
         pass
     good, bad = 0, 1
@@ -107,7 +107,7 @@ def _drawn(function: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _calls(stage: Stage, **told: int) -> list[tuple[tuple[int, ...], int, Seen]]:
-    """Arguments, value without a probe, and what was seen, of calls of all FUNCTIONS; made once for what handlers are told."""
+    """(arguments, value without a probe, what was seen) of calls of all FUNCTIONS; made once for each `told`, see Stage.tell()."""
     key = "calls", tuple(told.items())
     if key not in stage.notes:
         stage.notes[key] = _made(stage, told)
@@ -127,8 +127,8 @@ def _made(stage: Stage, told: dict[str, int]) -> list[tuple[tuple[int, ...], int
 
 
 def arguments_at_exit(stage: Stage) -> Cell:
-    """Do the registers that the handler at the return is given still tell what the call was given? What is right for one function
-    and not for the next is so by luck."""
+    """Do the registers that the handler at the return is given still tell what the call was given? Registers that are right
+    for one function and wrong for another are so by luck."""
     asked = right = 0
     for given, _, seen in _calls(stage):
         for back in seen.exits:

@@ -20,8 +20,8 @@ BELOW = "one_arg"
 #: Calls in each other that are more than a pool or a shadow stack is for; frames of BPF's trampoline are on the stack, which has
 #: room for fewer.
 DEEP, DEEP_FRAMES = 130, 64
-#: Words of data of a call, with each of which that is tried: of what there is no room for on a shadow stack, the frame or the
-#: data, the sizes of both decide.
+#: Words of data of a call with which that is tried: whether a shadow stack has no room for the frame or for the data depends on
+#: both sizes.
 SIZES = range(16)
 
 
@@ -50,7 +50,8 @@ def nesting(stage: Stage) -> Cell:
 
 
 def _recursion(stage: Stage, where: str) -> Cell:
-    """The fate of calls of the probed function that its own handler makes."""
+    """The outcome of calls of the probed function that its own handler makes. where: the member of struct lab_watching that says
+    what the handler calls."""
     value, inner = stage.expected(TARGET, 10, 20), stage.expected(TARGET, 1, 2)
     instructions = {where: stage.address(TARGET), "most": MOST}
     with stage.attached(TARGET, calls=2 * MOST, **instructions) as registered:
@@ -69,12 +70,12 @@ def _recursion(stage: Stage, where: str) -> Cell:
 
 
 def recursion_at_entry(stage: Stage) -> Cell:
-    """The handler at the entry calls the function."""
+    """What becomes of calls of the probed function that its handler at the entry makes?"""
     return _recursion(stage, "at_entry")
 
 
 def recursion_at_exit(stage: Stage) -> Cell:
-    """The handler at the return does."""
+    """What becomes of calls of the probed function that its handler at the return makes?"""
     return _recursion(stage, "at_exit")
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ...base.errors import unknown
 
-#: It does; in part, or at a price that the user has to know; not; the code does and the kernel refuses who asks; calls go astray,
-#: or do not end.
+#: The probe has the feature; has it in part, or at a price that the user has to know; has it not; would have it, but the kernel
+#: refuses it; calls go astray, or do not end.
 YES, PART, NO, REFUSED, HARMS = "yes", "in part", "no", "refused", "harms"
 OUTCOMES = (YES, PART, NO, REFUSED, HARMS)
 #: Outcome -> how much of the feature that is, to compare two mechanisms.
@@ -33,5 +33,5 @@ class Cell:
 
 
 def of(right: bool, said: str = "", number: int | None = None) -> Cell:
-    """YES or NO."""
+    """The cell with YES or NO."""
     return Cell(YES if right else NO, said, number)

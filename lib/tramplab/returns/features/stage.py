@@ -78,12 +78,12 @@ class Seen:
 
     @property
     def entries(self) -> list[Row]:
-        """Of the handler at the entry."""
+        """The rows of the handler at the entry."""
         return [row for row in self.rows if row.entered]
 
     @property
     def exits(self) -> list[Row]:
-        """Of the handler at the return."""
+        """The rows of the handler at the return."""
         return [row for row in self.rows if not row.entered]
 
 
@@ -107,7 +107,7 @@ class Stage:
 
     @property
     def keeps_data(self) -> bool:
-        """Is there room for data of a call, be it asked for with the probe or at each call?"""
+        """Can a call have data, whether that is asked for with the probe or at each call?"""
         return not isinstance(self.request, Bpf)
 
     def sized(self, words: Iterable[int]) -> Iterator[Request]:
@@ -138,8 +138,14 @@ class Stage:
 
     @contextmanager
     def attached(self, *functions: str, words: int = 0, calls: int | None = None, **told: int) -> Iterator[tuple[Registered, ...]]:
-        """The probe on these functions, for a `with`. words: of data that each call has. calls: how many can be followed at a time,
-        where that is asked for. told: members of the guest's struct lab_watching. Raises TramplabError for what is refused."""
+        """The probe on these functions, for a `with`.
+
+        words: words of data that each call has.
+        calls: how many calls can be followed at a time, None for the probe's default.
+        told: see tell().
+
+        Raises TramplabError for what is refused.
+        """
         chosen: dict[str, Any] = dict(_WATCHES[type(self.request)])
         if isinstance(self.request, _DATA):
             chosen["data"] = WORD * words
@@ -156,13 +162,13 @@ class Stage:
             self.tell()
 
     def tell(self, **told: int) -> None:
-        """Set what handlers do from now on: members of struct lab_watching, the others 0."""
+        """Set what handlers do from now on: members of the guest's struct lab_watching, the others 0."""
         for member in told:
             self._member(member)
         self.kernel.machine.write(self.kernel.image.address(_TOLD), fields(self.kernel.image, _TOLD, told))
 
     def told(self, member: str) -> int:
-        """A member of it, as it is now."""
+        """A member of struct lab_watching, as it is now."""
         at = self.kernel.image.address(_TOLD) + self._member(member).offset
         return self.kernel.machine.read_u64(at)
 
@@ -170,7 +176,7 @@ class Stage:
         return of_name(f"member of {_TOLD}", name, self.kernel.image.struct(_TOLD).fields)
 
     def call(self, function: str, *arguments: int) -> Seen:
-        """A call that may go astray: then the kernel is as with a new task."""
+        """Call a function; if the call goes astray, the task ends and another begins."""
         machine, image = self.kernel.machine, self.kernel.image
         machine.write_u64(image.address(_COUNT), 0)
         before, value = self._trouble(), None
@@ -180,7 +186,7 @@ class Stage:
         return Seen(value, self._rows(), warnings, bool(panics))
 
     def missed(self, registered: tuple[Registered, ...]) -> int:
-        """Calls that the probes know they have missed."""
+        """The missed calls in the counters of these probes."""
         return sum(counted_missed(self.kernel, ops) for ops in registered)
 
     def end_task(self) -> None:

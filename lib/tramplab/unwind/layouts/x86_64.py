@@ -57,7 +57,7 @@ def layouts(read: Callable[[int], Instruction], start: int, size: int) -> dict[i
 
 
 def _ways(i: Instruction, after: _Stack, start: int, size: int) -> list[tuple[int, _Stack]]:
-    """Where execution goes on, with what stack."""
+    """(address, stack) of each instruction where execution may go on."""
     behind = (i.address + i.size, after)
     target = int(i.operands, 16) if i.operands.startswith("0x") else None
     if i.mnemonic in _ENDS:
@@ -100,7 +100,7 @@ def _after(i: Instruction, stack: _Stack) -> _Stack:
 
 
 def _moved(i: Instruction, stack: _Stack, second: str) -> int:
-    """Bytes from rsp to the caller's frame, after it was moved."""
+    """Bytes from rsp to the caller's frame, after an instruction has moved rsp."""
     if i.mnemonic in ("add", "sub") and second.startswith(("0x", *"0123456789")):
         return stack.sp + _offset(second) * (1 if i.mnemonic == "sub" else -1)
     below = _BELOW_FP.fullmatch(second) if i.mnemonic == "lea" else None
@@ -110,14 +110,14 @@ def _moved(i: Instruction, stack: _Stack, second: str) -> int:
 
 
 def _kept(i: Instruction, stack: _Stack) -> _Stack:
-    """The stack as it is, if rbp may be overwritten there."""
+    """The same stack; raises TramplabError if an instruction that overwrites rbp may not, as the caller's is not saved."""
     if stack.saved is None:
         raise TramplabError(f"{i.text!r} at {i.address:#x} overwrites the caller's frame pointer, which is kept nowhere.")
     return stack
 
 
 def _restored(i: Instruction, stack: _Stack, place: int | None) -> _Stack:
-    """The stack once rbp is the caller's again, which must lie in that place."""
+    """The stack once rbp is the caller's again; raises TramplabError unless that was saved in this place."""
     if place != stack.saved:
         raise TramplabError(f"{i.text!r} at {i.address:#x} does not give back the caller's frame pointer.")
     return replace(stack, fp=None, saved=None)
