@@ -25,7 +25,7 @@ from .subject import Subject
 
 #: The exit status where nothing was decided.
 UNDECIDED = 3
-#: Opens a kernel image: the schemes by which its sites change, or the one of this name, each at work on it.
+#: (path, name) -> the schemes by which the sites of a kernel image change, or the one of this name, each with its subject there.
 Images = Callable[[Path, str | None], list[tuple[Scheme, Subject]]]
 
 

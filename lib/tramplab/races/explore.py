@@ -28,7 +28,7 @@ SAFE, UNSAFE, NOT_DECIDED = get_args(Verdict)
 
 
 class _Late(Exception):
-    """The time is over."""
+    """Raised when the time is over."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,18 @@ def explore(
     tick: Callable[[int], None] = lambda states: None,
     executions: Executions | None = None,
 ) -> Result:
-    """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. data: one of
-    moments.DATA, the order in which CPUs see the patcher's stores. reduced: leave
-    out what commutes, which changes no verdict. most, seconds: after so many states, or so long, it is not decided. tick: told
-    now and then how many states there are. Raises TramplabError for an unknown model, too many threads, a number that is none, or
-    a step that is not modelled."""
+    """Explore every interleaving of `threads` threads with a subject's plan.
+
+    fetch: what a CPU may fetch, one of fetches.MODELS.
+    dropped: numbers of steps that are left out.
+    data: the order in which CPUs see the patcher's stores, one of moments.DATA.
+    reduced: leave out what commutes, which changes no verdict.
+    most, seconds: after so many states, or so long, it is not decided.
+    tick: told now and then how many states there are.
+    executions: those of this subject, if there are any already.
+
+    Raises TramplabError for an unknown model, too many threads, a number that is none, or a step that is not modelled.
+    """
     began = time.monotonic()
     threads, reduced, most = allowed(threads), switch(reduced, "reduced"), whole(most, "most", 1, LARGEST)
     seconds, dropped = span(seconds, "seconds"), wholes(dropped, "dropped", 0, len(subject.steps) - 1)

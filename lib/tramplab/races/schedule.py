@@ -18,7 +18,7 @@ from .subject import FixUp, overlap
 
 #: Who takes a step.
 PATCHER, THREAD = "patcher", "thread"
-#: Steps that are begun before they are done, which is told in one line.
+#: Steps that first begin and then are done, which is told in one line.
 WRITES = "writes"
 _NUMBER, _LEFT = 8, 31
 #: What a thread does that is no instruction; {} is the function.
@@ -113,8 +113,8 @@ def _patched(result: Result, taken: Taken) -> str:
 
 
 def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
-    """The side whose step the other side does not notice; WRITES for a write that is begun before it is done; else "". met: what
-    the thread fetches and reads on its way."""
+    """The side whose step it is if the other side does not notice it; WRITES for a write that only begins; else "". met: what the
+    thread fetches and reads on its way."""
     if taken.what == PATCHES:
         step = result.step(taken)
         if isinstance(step, Write):
@@ -131,6 +131,6 @@ def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
 
 
 def _symbol(one: tuple[str, Line]) -> str:
-    """What keeps lines of one kind apart: a thread's function, a write that is begun and done."""
+    """The key by which lines of one kind are folded: a thread's function, or the text of a write without its verb."""
     kind, line = one
     return {THREAD: line.where.partition("+")[0], WRITES: re.sub("^(begins to )?[a-z_]+[ :]", "", line.text)}.get(kind, "")

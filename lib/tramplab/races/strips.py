@@ -80,7 +80,7 @@ class _Side(abc.ABC):
     def add(
         self, symbol: str, component: str, offset: int, text: str, changed: Any = (), stores: Any = (), loads: Any = ()
     ) -> None:
-        """One step more."""
+        """Add a step to the walk."""
         if (symbol, component) not in self.symbols:
             self.symbols.append((symbol, component))
         self.steps.append([len(self.code), dict(changed), dict(stores), list(loads)])
@@ -88,12 +88,12 @@ class _Side(abc.ABC):
 
     @abc.abstractmethod
     def take(self, line: Line) -> None:
-        """The step of a line."""
+        """Add the step of a schedule's line."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Memory that the plan writes and the thread meets, what it is called, and whether it is code."""
+    """Memory that the plan writes and the thread meets: its name, and whether it is code (text)."""
 
     address: int
     size: int

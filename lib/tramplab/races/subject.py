@@ -24,7 +24,7 @@ class FixUp:
     every: bool = True
 
 
-#: What a plan is made of here.
+#: A step of a plan here.
 Planned = Step | FixUp
 
 
@@ -71,7 +71,7 @@ class Subject:
     direct: first byte of a direct call's target -> the address of its ops.
     ops: when each ops is attached.
     private: (address, size) that only one thread writes, apart from its stack, and restores.
-    scratch: the same of memory that a CPU writes with interrupts off and does not read after that.
+    scratch: (address, size) of memory that a CPU writes with interrupts off and does not read after that.
     below: bytes below the stack pointer that outlive an instruction.
     preemptible: may a thread be preempted inside the function and the trampolines?
     vector: the address that breakpoints jump to, None if they are not taken.
@@ -114,13 +114,13 @@ class Subject:
         return self.machine.image.where(address) or f"{address:#x}"
 
     def ops_name(self, address: int) -> str:
-        """What an ops is called."""
+        """The name of the ops at an address."""
         return next((o.name for o in self.ops if o.address == address), self.name_of(address))
 
 
 def replanned(subject: Subject, instead: Callable[[int], Sequence[Planned]]) -> Subject:
-    """The same with other steps in its plan: instead(number) is what is done in place of one, often itself. What counts steps,
-    counts on."""
+    """A subject with other steps in its plan: instead(number) gives those in place of a step, often that step. The numbers of steps
+    in `ops` and `freed` are adjusted."""
     plan: list[Planned] = []
     counted = [0]  # how many steps the first so many became
     for number in range(len(subject.steps)):

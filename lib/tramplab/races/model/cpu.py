@@ -64,12 +64,12 @@ class Cpu:
         return self.registers()
 
     def registers(self) -> tuple[int, ...]:
-        """As they are on the machine now."""
+        """The registers as they are on the machine now."""
         registers_now = self._engine.registers()
         return tuple(registers_now[n] if n in registers_now else self._engine.register(n) for n in self.names)
 
     def set_data(self, values: dict[int, bytes]) -> None:
-        """Give what the plan writes these values, address -> bytes."""
+        """Set memory that the plan writes, address -> bytes."""
         for address, data in values.items():
             if self._data.get(address) != data:
                 self._store(address, data)
@@ -126,8 +126,8 @@ class Cpu:
     # inside
 
     def _taken(self, local: Local, pc: int, reads: tuple[tuple[int, int], ...], stores: tuple[int, ...]) -> Executed:
-        """Off the machine again. Further below the stack pointer than the subject says nothing is kept: an interrupt would have
-        used it."""
+        """The effects of the instruction just executed. Memory further below the stack pointer than the subject says is not kept:
+        an interrupt would have used it."""
         registers = self.registers()
         self._on = registers
         stored = {address: self._machine.read_u64(address) for address in stores}
@@ -162,11 +162,11 @@ class Cpu:
 
     @functools.cache  # noqa: B019 - no longer than the exploration it is for
     def _read_only(self, address: int) -> bytes:
-        """Of text, which only the plan changes: asked for before it does."""
+        """Eight bytes of text, which only the plan changes; first asked for before it does."""
         return self._machine.read(address, _WORD)
 
     def _store(self, address: int, data: bytes) -> None:
-        """What the plan writes; a literal lies among code."""
+        """Write what the plan writes: text too, as literals lie among code."""
         (self._machine.poke if self._machine.is_text(address) else self._machine.write)(address, data)
 
     def _place(self, pc: int, instruction: bytes) -> None:

@@ -90,7 +90,7 @@ class Executions:
     # inside
 
     def _led_to(self) -> frozenset[int]:
-        """Where the jumps and calls lead that the plan writes, and those that it overwrites."""
+        """The targets of the jumps and calls that the plan writes, and of those that it overwrites."""
         machine = self.subject.machine
         ever = [self._held(first & self._mask) for first in (0, *((2 << number) - 1 for number, _ in self._writes))]
         texts = {(low, data) for held in ever for low, data in held.items() if machine.is_text(low)}
@@ -99,11 +99,11 @@ class Executions:
 
     @functools.cache  # noqa: B019
     def _held(self, done: int) -> dict[int, bytes]:
-        """The memory that the plan writes at any time, once those writes are done: address -> bytes."""
+        """Address -> bytes of all memory that the plan ever writes, when the steps of this mask are done."""
         return {low: self._after(low, data, done) for low, data in self._before.items()}
 
     def _after(self, base: int, before: bytes, done: int) -> bytes:
-        """A stretch that begins at base, once those writes are done."""
+        """The bytes of a stretch that begins at base, when the steps of this mask are done."""
         content = bytearray(before)
         for number, write in self._writes:
             if done >> number & 1:

@@ -21,7 +21,7 @@ from .moments import Moment
 
 Model = Literal["coherent", "stale", "torn"]
 COHERENT, STALE, TORN = MODELS = get_args(Model)
-#: Bytes that are fetched at once whatever happens.
+#: Bytes of which a fetch never mixes old and new.
 PARCEL = {"x86_64": 1, "arm64": 4, "riscv64": 2}
 
 
@@ -45,7 +45,7 @@ class Fetches:
         return tuple((n, w) for n, w in self._writes if w.address < end and pc < w.address + len(w.data))
 
     def settled(self, pc: int, number: int, refetched: bool, until: int) -> bool:
-        """Does a CPU find one instruction at pc at some moment, and the same up to another one?"""
+        """Does a CPU find one instruction only at pc, the same from one moment up to another?"""
         near = self.near(pc)
         if not near:
             return True
@@ -53,8 +53,8 @@ class Fetches:
         return all(since >> n & 1 if now >> n & 1 else self._first[n] > until for n, _ in near)
 
     def earliest(self, number: int, refetched: bool = False, pc: int | None = None) -> int:
-        """The moment from which on a CPU may have its text, all of it or what lies at pc; refetched: one that has been made to look
-        again in this moment."""
+        """The earliest moment of which a CPU may still have the text, all of it or what lies at pc. refetched: has the CPU been
+        made to look again in this moment?"""
         if refetched or self._model == COHERENT:
             return number
         moment = self._moments[number]
@@ -71,7 +71,8 @@ class Fetches:
 
     @functools.cache  # noqa: B019
     def written(self, number: int, pc: int) -> frozenset[bytes]:
-        """The instructions that were ever at pc as a whole, up to a moment, or are when a write is done that is half done then."""
+        """The instructions that were at pc as a whole at some moment up to this one, or are when a write that is half done is
+        done."""
         last = self._count(number, pc) + (self._moments[number].during is not None)
         return frozenset(self._cut(pc, self._content(pc, done)) for done in range(min(last, len(self.near(pc))) + 1))
 
@@ -79,7 +80,7 @@ class Fetches:
 
     @functools.cache  # noqa: B019
     def _before_it(self, number: int) -> int:
-        """The last moment before a write can be done that comes before all at which it is."""
+        """The last moment before the first one at which a write is done, of those with no step done that is not done then."""
         first = self._first[number]
         return next(n for n in reversed(range(first)) if not self._moments[n].done & ~self._moments[first].done)
 
@@ -89,7 +90,7 @@ class Fetches:
         return sum(done >> n & 1 for n, _ in self.near(pc))
 
     def _wholes(self, since: int, number: int, pc: int) -> Iterator[bytes]:
-        """What memory has held there since a moment; in the middle of a write each of its granules old or new."""
+        """What memory has held at pc since a moment; in the middle of a write each of its granules old or new."""
         near, last = self.near(pc), self._count(number, pc)
         for done in range(self._count(since, pc), last + 1):
             yield self._content(pc, done)
@@ -99,14 +100,14 @@ class Fetches:
 
     @functools.cache  # noqa: B019
     def _content(self, pc: int, done: int) -> bytes:
-        """What is there when so many of the writes near pc are done."""
+        """The bytes at pc when so many of the writes near pc are done."""
         content = bytearray(self._before(pc, self._room(pc)))
         for _, write in self.near(pc)[:done]:
             overlay(content, pc, write.address, write.data)
         return bytes(content)
 
     def _halves(self, pc: int, done: int, write: Write | None) -> Iterator[bytes]:
-        """The same while the next of these writes, if there is one, is half done."""
+        """The bytes that may be at pc while `write`, the next of these writes, is half done; none where it is None."""
         if write is None:
             return
         content = self._content(pc, done)
@@ -119,8 +120,8 @@ class Fetches:
             yield bytes(mixed)
 
     def _mixed(self, number: int, pc: int, wholes: list[bytes]) -> tuple[bytes, ...]:
-        """What parcels of these make together: all instructions that were ever written, and of the others, which are all of a
-        kind and may be thousands, one."""
+        """The instructions that parcels of these bytes make together: all that were ever written, and one of the others, which are
+        all of a kind and may be thousands."""
         size, written = PARCEL[self._isa.name], self.written(number, pc)
         columns = [dict.fromkeys(w[at : at + size] for w in wholes) for at in range(0, len(wholes[0]), size)]
         made = [i for i in sorted(written) if all(i[n * size : (n + 1) * size] in columns[n] for n in range(len(i) // size))]

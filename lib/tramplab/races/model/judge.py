@@ -11,14 +11,19 @@ from .locals import IDLE, Interned, Local
 from .verdicts import MISSED, PAIR, STATE, TARGET, Violation
 
 _MASK = (1 << 64) - 1
-#: As far as an instruction reaches from what is in a register.
+#: Bytes that an instruction reaches at most from the address in a register.
 _NEAR = 1 << 16
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction's outcome at any moment: next is the thread behind it, IDLE if it has returned; called is the ops that
-    was called by it, 0 if none was; wrong is what must not happen whenever it does."""
+    """One instruction's outcome, whatever the moment.
+
+    next: the thread's state after it, IDLE if the call has returned.
+    reads: (address, size) of its loads.
+    called: the ops that it called, 0 for none.
+    wrong: the violation that it is at any moment.
+    """
 
     next: int
     reads: tuple[tuple[int, int], ...]
@@ -71,7 +76,7 @@ class Judge:
         return Step(self._locals.number(after), done.reads)
 
     def _note_call(self, behind: int, done: Executed) -> None:
-        """A call leaves the address behind it where returns will find it."""
+        """Note the address behind a call if the call has left it where returns find it: returns may go there."""
         isa = self._isa
         links = [r for r in isa.return_stack.link_registers or (isa.link,) if r]
         left = [done.registers[self._index[r]] for r in links]
@@ -81,7 +86,7 @@ class Judge:
             self._returns.add(behind)
 
     def _strays(self, pc: int, behind: int, to: int) -> Violation | None:
-        """Does control go where it may not?"""
+        """The violation if control goes where it may not."""
         subject = self._subject
         site = subject.entry <= pc < subject.body
         if to == behind or (to in self._returns and not site):
@@ -105,7 +110,7 @@ class Judge:
         return vector is not None and address == (vector.leaves if leaving else vector.entry)
 
     def _callback(self, after: Local, done: Executed) -> Step:
-        """Called: with what? It returns at once, and has used every register that it may."""
+        """The outcome of a callback, by what it is called with. It returns at once, and has changed every register that it may."""
         subject, isa = self._subject, self._isa
         registers = list(after.registers)
         ip, parent, ops = (registers[self._index[r]] for r in isa.args[:3])
@@ -128,7 +133,7 @@ class Judge:
         return Step(self._locals.number(called), done.reads, ops, wrong)
 
     def _at_return(self, after: Local) -> Violation | None:
-        """Is everything as a caller expects it, and was every ops called that must be?"""
+        """The violation if something is not as a caller expects it, or an ops was not called that must be."""
         isa, subject = self._isa, self._subject
         off = [r for r in (*isa.callee_saved, isa.sp) if after.registers[self._index[r]] != self._expected(r)]
         if off:
@@ -152,7 +157,7 @@ class Judge:
         return self._start[self._index[register]] + shift
 
     def _anywhere(self, address: int) -> str:
-        """An address that may be nobody's."""
+        """The name of an address, which may be in no code."""
         return "wherever a register points that nobody set" if abs(address - LEFT_OVER) < _NEAR else self._where(address)
 
     def _where(self, address: int) -> str:

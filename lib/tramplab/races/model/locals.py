@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: The register with the flags, where branches may ask for it, and what is in it when the function is called.
+#: ISA -> the register with the condition flags, and its value when the function is called.
 FLAGS = {"x86_64": {"eflags": 0x202}, "arm64": {"pstate": 0x3C5}, "riscv64": {}}
-#: Where a breakpoint leaves what its handler asks for, with interrupts on and in the kernel, where they are taken.
+#: ISA -> the registers in which a breakpoint leaves what its handler asks for, and their values at first: in the kernel, with
+#: interrupts on.
 SYSTEM = {"riscv64": {"sstatus": 1 << 1, "sepc": 0, "scause": 0, "stval": 0, "sscratch": 0}}
-#: Where breakpoints are taken with interrupts off: the register and the bit that says that they are on.
+#: ISAs where breakpoints are taken with interrupts off -> the register and the bit of it that says that they are on.
 INTERRUPTS = {"x86_64": ("eflags", 1 << 9), "riscv64": ("sstatus", 1 << 1)}
 
 
@@ -36,7 +37,7 @@ class Local(NamedTuple):
 
 
 class Interned:
-    """Numbers for locals; IDLE is nobody's."""
+    """Numbers for locals; none has the number IDLE."""
 
     def __init__(self) -> None:
         self._numbers: dict[Local, int] = {}
@@ -51,7 +52,7 @@ class Interned:
         return found
 
     def number(self, local: Local) -> int:
-        """Its number, a new one if it has none."""
+        """The number of a local, a new one if it has none."""
         found = self._numbers.setdefault(local, len(self._locals))
         if found == len(self._locals):
             self._locals.append(local)

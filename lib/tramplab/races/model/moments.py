@@ -26,8 +26,8 @@ class Moment:
     done: the steps that are done, as a mask of their numbers; of a store: that every CPU sees it.
     step: the one that led here; None at first, and where several could have been the last one.
     why: its reason, for the reader.
-    horizon: the moment at which every CPU last refetched: it has text of that moment or a later one.
-    loads: the moment at which every CPU last took an interrupt or switched tasks: none of its loads is older.
+    horizon: the moment at which every CPU last refetched: each has text of that moment or a later one.
+    loads: the moment at which every CPU last took an interrupt or switched tasks: none of their loads is older.
     unseen: the steps that wrote text which a CPU need not have seen then, as it had not been made visible.
     frozen: are all threads stopped?
     stopping: does a thread that has taken the interrupt stay where it is?

@@ -30,20 +30,20 @@ SYNCHRONISES = {
     "arm64": frozenset({Sync.FTRACE_IPI, Sync.KICK, *_TASKS, Sync.STOP_MACHINE}),
     "riscv64": frozenset({Sync.FENCE_I, Sync.FLUSH_ICACHE}),
 }
-#: Where a CPU that looks again finds only what one of these has made visible, to all of them at once: what was written since the
-#: one before it, and what was written at the same places earlier.
+#: ISA -> waits that make text visible to all CPUs: what was written since the wait before, and what was written at the same places
+#: earlier. Nothing else is found by a CPU that looks again. On other ISAs text is visible at once.
 PUBLISHES = {"arm64": frozenset({Sync.IC_IVAU})}
 #: The waits for an interrupt that each CPU takes: none does as long as it has interrupts off.
 _INTERRUPTS = frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, Sync.FLUSH_ICACHE, Sync.KICK})
 #: The waits until every CPU has switched tasks: without preemption nobody is then where it was.
 _SWITCHES = frozenset({Sync.RCU_TASKS_RUDE, Sync.RCU})
-#: Where every CPU does it by itself some day: interrupts do it.
+#: ISAs on which every CPU refetches by itself some day, as interrupts have it do.
 BY_ITSELF = ("x86_64", "arm64")
-#: Code that is longer than this was made where nobody is yet, and is written at once.
+#: Bytes; a longer write makes code where nobody is yet, and is taken as one step.
 _LONGEST = 16
-#: Where stores stay in order whatever is asked.
+#: ISAs on which stores stay in order, also with UNORDERED.
 _TSO = ("x86_64",)
-#: Stores between two fences that are let become visible in any order: of more there are too many sets.
+#: Stores between two fences at most that may become visible in any order: of more there are too many sets.
 _MOST = 14
 #: The wait for other CPUs that orders no stores.
 _NO_FENCE = frozenset({Sync.FLUSH_ICACHE})
@@ -83,7 +83,7 @@ class _Plan:
         self.hidden = Hidden(self.isa)
 
     def leave_out(self, number: int, step: Planned) -> None:
-        """A step that is not taken."""
+        """Add what follows if a step is left out."""
         if not isinstance(step, Wait) or step.sync not in (*FENCES, *_NO_FENCE):
             self.fence()
         self._mark(number)
@@ -94,7 +94,7 @@ class _Plan:
                 self.stopped = False
 
     def take(self, number: int, step: Planned) -> None:
-        """A step that is taken."""
+        """Add the moments of a step that is taken."""
         half = isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST
         if isinstance(step, Write) and step.text:
             self.hidden.write(number, step)
@@ -116,7 +116,7 @@ class _Plan:
             self._wait(1 << number, step)
 
     def fence(self) -> None:
-        """Every CPU sees all stores so far."""
+        """Have every CPU see all stores so far."""
         self._drain()
         pending = sum(1 << s.number for s in self.stores)
         self.ends = [n for n in self.ends if not pending & ~self.made[n].done]
@@ -134,7 +134,7 @@ class _Plan:
     # inside
 
     def _then(self, step: Planned | None, why: str, done: int = 0, refetched: bool = False, **more: Any) -> None:
-        """The next moment, which a CPU enters with the text that it has, unless more is said."""
+        """Add the next moment. refetched: has every CPU looked at its text again then? more: other fields of it."""
         found: dict[tuple[int, int], int] = {}
         horizons: dict[int, int] = {}  # CPUs that refetch with the same text visible have the same
         for at in self.ends:
@@ -156,7 +156,7 @@ class _Plan:
         self.made[at] = replace(self.made[at], after=(*self.made[at].after, to))
 
     def _mark(self, number: int) -> None:
-        """A step without a moment of its own is done."""
+        """Take a step as done that has no moment of its own."""
         for at in self.ends:
             self.made[at] = replace(self.made[at], done=self.made[at].done | 1 << number)
 
@@ -168,7 +168,7 @@ class _Plan:
         self.releases = False
 
     def _order(self, number: int, step: Wait) -> None:
-        """A fence; with arm64's store-release only the next store has to wait (Arm ARM, B2.3)."""
+        """Take a fence; with arm64's store-release only the next store has to wait (Arm ARM, B2.3)."""
         if step.sync is Sync.RELEASE and self.isa == "arm64":
             self.releases = True
         else:
@@ -176,7 +176,7 @@ class _Plan:
         self._mark(number)
 
     def _drain(self) -> None:
-        """Stores become visible, one after the other: a moment for each set of them that can be, and what a CPU has then."""
+        """Add a moment for each set of the pending stores that may be visible, as they become so one after the other."""
         places = {(self.made[at].done, self.made[at].horizon): at for at in self.ends}
         todo = sorted(places, key=lambda key: (key[0].bit_count(), places[key]))
         for done, horizon in todo:  # grows
@@ -233,9 +233,15 @@ def moments(
     dropped: Collection[int] = (),
     data: str = ORDERED,
 ) -> list[Moment]:
-    """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
-    breakpoints with interrupts off? dropped: numbers of steps that are left out. data: one of DATA. Raises TramplabError for a step
-    whose wait is not modelled, and for too many stores without a fence."""
+    """The moments of a plan, from before the first step to after the last.
+
+    preemptible: see Subject.
+    masks: do threads take breakpoints with interrupts off?
+    dropped: numbers of steps that are left out.
+    data: one of DATA.
+
+    Raises TramplabError for a step whose wait is not modelled, and for too many stores without a fence.
+    """
     if data not in DATA:
         raise unknown("data model", data, DATA)
     plan = _Plan(isa, preemptible, masks, data == UNORDERED and isa not in _TSO)
@@ -247,7 +253,7 @@ def moments(
 
 
 class Hidden:
-    """The writes of text, of a plan that is gone through, that a CPU need not find when it looks again."""
+    """The writes of text so far that a CPU need not find when it looks again."""
 
     def __init__(self, isa: str) -> None:
         self._publishes = PUBLISHES.get(isa, frozenset())
@@ -255,25 +261,25 @@ class Hidden:
         self._since: list[Write] = []  # the last wait of that kind
 
     def write(self, number: int, step: Write) -> None:
-        """One, by its number in the plan."""
+        """Add a write of text, by its number in the plan."""
         if self._publishes:
             self._writes[number] = step
             self._since.append(step)
 
     def publish(self, step: Wait) -> None:
-        """A wait that may make visible what was written since the last one."""
+        """Take a wait, which may make visible what was written since the last one."""
         if step.sync in self._publishes:
             made = [(w.address, len(w.data)) for w in self._since]
             self._writes = {n: w for n, w in self._writes.items() if not any(overlap((w.address, len(w.data)), m) for m in made)}
             self._since = []
 
     def passed(self, step: Wait) -> None:
-        """The same wait, left out."""
+        """Take such a wait that is left out: what was written since the last one stays hidden."""
         if step.sync in self._publishes:
             self._since = []
 
     def steps(self) -> frozenset[int]:
-        """The numbers of those that are hidden now."""
+        """The numbers of the writes that are hidden now."""
         return frozenset(self._writes)
 
 

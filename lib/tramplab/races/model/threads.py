@@ -51,15 +51,15 @@ class Threads:
         return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched)))
 
     def nested(self, number: int, at: int, refetched: bool) -> int | None:
-        """The call that an exception begins which interrupts a thread; None where none does: that is only looked at in a site that
-        the plan changes, as elsewhere it is what another thread could do."""
+        """The call of the function in an exception that interrupts a thread here; None outside a site that the plan changes, where
+        it could do nothing that another thread cannot."""
         if at == IDLE or not self._changes(self.locals[at].pc) or self._nesting(at) == self.subject.nests:
             return None
         begun = Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched), at)
         return self.locals.number(begun)
 
     def _nesting(self, at: int) -> int:
-        """How many calls a thread's one has interrupted."""
+        """How many calls are interrupted below the one that a thread is in."""
         outer = self.locals[at].outer
         return 0 if outer == IDLE else 1 + self._nesting(outer)
 
@@ -76,20 +76,20 @@ class Threads:
         return bool(word >> 8 * (counter & 7) & _COUNT)
 
     def _due(self, number: int, refetched: bool) -> frozenset[int]:
-        """The ops that every call must reach that begins at a moment, wherever the CPU has its text and what it loads from; at the
-        last moment all that are attached then, as nothing will ever make it look again."""
+        """The ops that every call must reach that begins at a moment, from whatever moments the CPU has its text and what it loads;
+        at the last moment all that are attached then."""
         last = number == len(self.moments) - 1
         seen = self.moments[number if last else self._oldest(number, refetched)].done
         on = [o for o in self.subject.ops if o.on is not None and not _first_steps(o.on) & ~seen]
         return frozenset(o.address for o in on if not self._leaves(o, number))
 
     def _oldest(self, number: int, refetched: bool) -> int:
-        """The moment from which on a CPU may have what it fetches, and what it loads early."""
+        """The earliest moment from which a CPU may have what it fetches, and what it loads early."""
         text = self._fetches.earliest(number, refetched)
         return min(text, self._loads(number, refetched)) if self._early else text
 
     def _loads(self, number: int, refetched: bool) -> int:
-        """The moment from which on it may have what it loads; refetched: it has taken an interrupt in this one."""
+        """The earliest moment from which a CPU may have what it loads; refetched: has it taken an interrupt in this one?"""
         return number if refetched else self.moments[number].loads
 
     def _leaves(self, ops: Attachment, number: int) -> bool:
@@ -111,7 +111,7 @@ class Threads:
         return found
 
     def _outcomes(self, number: int, at: int, instruction: bytes, refetched: bool) -> list[Step]:
-        """What one instruction can do: with what is in memory, and where loads may be early with what was."""
+        """The outcomes of one instruction: with what is in memory, and where loads may be early, with what was there."""
         done, step = self.moments[number].done, self._step(number, at, instruction)
         late = self._since(number, step.reads, refetched)
         return [step, *(self._step(number, at, instruction, done & _first_steps(n)) for n in late)]
@@ -149,7 +149,7 @@ class Threads:
         return None if any(changes) or self._since(number, step.reads, refetched) else (step.next, instruction)
 
     def quiet(self, at: int) -> tuple[int, bytes] | None:
-        """The same, where it is so at every moment."""
+        """Where a thread's next instruction leads, and that instruction, if at every moment it is alone(); else None."""
         if at not in self._quiet:
             self._quiet[at] = self._always_alone(at)
         return self._quiet[at]
@@ -176,13 +176,13 @@ class Threads:
 
     @functools.cache  # noqa: B019
     def _waited_for(self, number: int, masked: bool, noted: bool) -> int:
-        """The last moment that there can be before the patcher has to wait for a thread that is inside a call now."""
+        """The last moment that can come before the patcher has to wait for a thread that is inside a call now."""
         stop = (INSIDE, EVERYBODY) if masked else (INSIDE,)
         first = number if noted else number + 1
         return next((n for n in range(first, len(self.moments)) if self.moments[n].notes in stop), len(self.moments) - 1)
 
     def moved(self, number: int, at: int) -> int:
-        """A thread behind the patcher's step that leads to a moment: the same, unless that step puts threads elsewhere."""
+        """A thread after the patcher's step that leads to a moment: unchanged, unless that step is a FixUp."""
         step = self.moments[number].step
         if at == IDLE or not isinstance(step, FixUp):
             return at
@@ -204,8 +204,8 @@ class Threads:
         return bool(self._fetches.near(pc))
 
     def _step(self, number: int, at: int, instruction: bytes, done: int | None = None) -> Step:
-        """Whatever a call has interrupted, it does the same; when it returns, that goes on. done: the steps whose writes it finds,
-        by default those of the moment."""
+        """The outcome of a thread's instruction; when a call that has interrupted another returns, that one goes on. done: the mask
+        of steps whose writes it finds, by default those of the moment."""
         local, done = self.locals[at], self.moments[number].done if done is None else done
         if local.outer == IDLE:
             return self.executions.step(at, instruction, done)
@@ -226,7 +226,7 @@ class Threads:
         return step.wrong
 
     def _missed(self, number: int, wrong: Violation, local: Local) -> Violation | None:
-        """Not, if what was not called has begun to go away meanwhile."""
+        """The violation that an ops was not called; None if it has begun to go away meanwhile."""
         for ops in self.subject.ops:
             if ops.address in local.due and local.called.count(ops.address) != 1 and not self._leaves(ops, number):
                 return wrong

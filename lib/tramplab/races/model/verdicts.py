@@ -22,7 +22,7 @@ PROPERTIES = {
 
 @dataclass(frozen=True)
 class Violation:
-    """A property that does not hold, and how one sees it."""
+    """A property that does not hold (which), and in words how one sees it."""
 
     which: str
     how: str

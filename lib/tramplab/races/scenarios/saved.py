@@ -1,8 +1,8 @@
 """Results of many scenarios in a file of JSON lines: each is appended as soon as it is known, and in the end they are sorted.
 
-The first line says of which sources, how many threads and how many states at most. A file that is there is gone on with if it is
-of the same; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first,
-without which nothing in it is believed.
+The first line has a digest of the sources, the number of threads and the limit of states. A file with the same first line is gone
+on with; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first line,
+and is ignored without.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..schemes.schemes import SCHEMES, scheme
 from .every import Scenario
 
 _KIND = "tramplab explore --all"
-#: The last key of a line, and how one begins that is of a scenario.
+#: The last key of a line, and the beginning of a scenario's line.
 _SEAL, _RESULT = "sha256", b'{"scheme": "'
 _OTHER = f"is not of `{_KIND.removeprefix('tramplab ')}`"
 _PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "races")
@@ -94,16 +94,16 @@ class Saved:
             raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
 
     def has(self, scenario: Scenario) -> bool:
-        """Is its result there?"""
+        """Is a scenario's result in the file?"""
         return _key(scenario) in self._found
 
     def load(self, scenario: Scenario) -> dict[str, Any]:
-        """Its result, which is there."""
+        """A scenario's result, which is in the file."""
         return self._found[_key(scenario)]
 
     def add(self, result: dict[str, Any]) -> None:
-        """Append one; it is in the file when this returns, and nothing of it if it cannot be. Raises TramplabError for what is none
-        of a scenario with these threads."""
+        """Append a result: it is in the file when this returns, and nothing of it where that fails. Raises TramplabError for what
+        is no result of this file's threads."""
         if not self._takes(result):
             raise TramplabError(f"{self._path} takes results of {self._about['threads']} threads, as explored() gives them.")
         self._found[_of(result)] = result
@@ -145,7 +145,7 @@ class Saved:
         return sum(map(len, lines))
 
     def _check_head(self, line: bytes) -> None:
-        """Raises TramplabError unless a first line is of what this one is of."""
+        """Raise TramplabError unless a first line is that of this file."""
         about = _said(line)
         if about is None or about.get("kind") != _KIND:
             raise self._no(_OTHER)
@@ -159,14 +159,14 @@ class Saved:
             raise self._no(f"is of --threads {about.get('threads')} and --max-states {about.get('max_states')}")
 
     def _result(self, line: bytes) -> dict[str, Any] | None:
-        """What a line says; None if it is not as it was written, or no result of what the first line says."""
+        """The result in a line; None if the line was changed, or its result does not belong into this file."""
         record = _said(line)
         if record is None or record.pop(_SEAL, None) is None or line != self._line(record):
             return None
         return record if self._takes(record) else None
 
     def _takes(self, result: dict[str, Any]) -> bool:
-        """Is it one of this file, with all that a result has, and does what it says agree?"""
+        """Does a result belong into this file, has it all keys, and does its verdict agree with the rest?"""
         try:
             checked("", result, _Explored)
             scheme_of = scheme(result["scheme"])
@@ -194,7 +194,7 @@ def _sealed(name: str, what: dict[str, Any]) -> bytes:
 
 
 def _said(line: bytes) -> dict[str, Any] | None:
-    """The mapping that a line is; None of what is none."""
+    """The mapping in a line; None for a line that is none."""
     try:
         record = documents.parsed("", documents.decoded("", line), "json")
     except TramplabError:
@@ -221,7 +221,7 @@ def _of(result: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _place(result: dict[str, Any]) -> tuple[int, int, int]:
-    """Where a result stands: as its scenario does among all."""
+    """The place of a result in the file: that of its scenario among all."""
     name, fetch, without = _of(result)
     names = ["", *(b["name"] for b in result["barriers"])]
     return list(SCHEMES).index(name), MODELS.index(fetch), names.index(without)

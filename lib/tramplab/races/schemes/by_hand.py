@@ -25,7 +25,7 @@ _GOES_ON = "jr t0"
 
 
 def leading_elsewhere(subject: Subject) -> Subject:
-    """A site that calls ftrace_caller is to call a direct call's target in the module area, which goes on to the function."""
+    """A plan by which a site that calls ftrace_caller comes to call a direct call's target in the module area."""
     machine = subject.machine
     target, code = machine.places.modules.address + _ELSEWHERE, assemble(machine.isa, _GOES_ON)
     machine.poke(target, code)
@@ -35,14 +35,14 @@ def leading_elsewhere(subject: Subject) -> Subject:
         text(subject.entry, pair, "the site calls the direct call's target", INSTRUCTION),
         Wait(Sync.FENCE_I, "every hart refetches and continues"),
     ]
-    ops = [dataclasses.replace(o, off=0) for o in subject.ops]  # the plan takes it away without a word
+    ops = [dataclasses.replace(o, off=0) for o in subject.ops]  # the plan drops it without unregistering it
     made = [*subject.made, (target, len(code), "direct_trampoline")]
     return dataclasses.replace(subject, steps=steps, ops=ops, made=made, targets=subject.targets | {target})
 
 
 def trapping(subject: Subject) -> Subject:
-    """C.EBREAK, a parcel of two bytes, in place of the second instruction, then of the first, and all that changes later is written
-    in parcels as well: a fetch that finds parts of two instructions finds a breakpoint, or what was there, or what is to be there.
+    """A plan with C.EBREAK, a parcel of two bytes, in place of the second instruction, then of the first. What changes later is
+    written in parcels, too: a fetch that finds parts of two instructions finds a breakpoint, the old instruction or the new one.
     The guest's handler goes on behind the pair. Before the second one changes, every task has left the place between the two."""
 
     def steps(site: Write) -> list[Planned]:
@@ -69,7 +69,8 @@ def trapping(subject: Subject) -> Subject:
 
 
 def trapping_whole(subject: Subject) -> Subject:
-    """The same with an EBREAK of four bytes in place of the second instruction, and each instruction written as a whole."""
+    """The plan of trapping() with an EBREAK of four bytes in place of the second instruction only, and whole instructions
+    written."""
 
     def steps(site: Write) -> list[Planned]:
         first, second = site.data[:_HALF], site.data[_HALF:]
@@ -89,7 +90,8 @@ def trapping_whole(subject: Subject) -> Subject:
 
 
 def trapping_stopped(subject: Subject) -> Subject:
-    """As the mail has it: each step with the machine stopped, and as no wait for tasks can be made then, that wait between two."""
+    """The plan as the mail has it: each step with the machine stopped; the wait for tasks, impossible then, is between two
+    stops."""
 
     def stopped(step: Write) -> list[Planned]:
         return [Wait(Sync.STOP_MACHINE, "every other hart waits"), step, Wait(Sync.FENCE_I, "every hart refetches and continues")]
@@ -109,13 +111,13 @@ def trapping_stopped(subject: Subject) -> Subject:
 
 
 def putting_back(subject: Subject) -> Subject:
-    """stop_machine() as it is, and a thread that would resume at the second instruction resumes at the first: in every set of
-    registers that it has saved, as an exception may have interrupted it there and its handler may be there again."""
+    """A plan with stop_machine() as it is, and a thread that would resume at the second instruction resumes at the first: in every
+    set of registers that it has saved, as the handler of an exception that interrupted it there may be there again."""
     return _put_back(subject, every=True)
 
 
 def putting_back_newest(subject: Subject) -> Subject:
-    """The same in the newest set of registers only."""
+    """The plan of putting_back(), in the newest set of registers only."""
     return _put_back(subject, every=False)
 
 
@@ -132,7 +134,7 @@ def _trap(address: int, which: str) -> Write:
 
 
 def _announced(subject: Subject, site: Write) -> list[Planned]:
-    """Before a breakpoint: the pair that it is in, for the guest's handler."""
+    """The steps before a breakpoint: they tell the guest's handler in which pair it is."""
     if not subject.vector:
         return []
     at = subject.machine.image.address("lab_pair")
@@ -141,7 +143,8 @@ def _announced(subject: Subject, site: Write) -> list[Planned]:
 
 
 def _trapped(subject: Subject, steps: Callable[[Write], list[Planned]]) -> Subject:
-    """Under breakpoints, from which the guest's handler goes on behind the pair; on a real kernel, which has none, in one step."""
+    """A plan with these steps, whose breakpoints the guest's handler takes and goes on behind the pair; a real kernel has no such
+    handler, so a thread there goes on at once."""
     pairs = [s for s in subject.steps if _is_pair(s)]
     skips = {s.address + at: s.address + _PAIR for s in pairs for at in (0, _HALF)}
     if subject.vector:

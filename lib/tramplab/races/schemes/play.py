@@ -27,15 +27,15 @@ FUNCTION = "three_args"
 #: Where a breakpoint's handler of the lab keeps registers, which in a kernel is on the CPU's own stack, and its count of
 #: breakpoints, which no thread asks for.
 TRAP_SCRATCH = ("lab_trap_regs", "lab_trap_count")
-#: riscv64's entry puts registers into the task until it has a stack.
+#: Members of the task where riscv64's entry puts registers until it has a stack.
 TASK_SCRATCH = ("trap_a0", "trap_a1", "trap_sp", "kernel_sp")
 #: Counts of calls, of which each thread is taken to have its own, as no thread asks for them.
 COUNTS = ("lab_direct_hits", "lab_bpf_hits")
 #: The guest's struct of a BPF trampoline, with the reference that each call of the function from there holds.
 _IMAGE = "bpf_tramp_image"
-#: Registering, unregistering, and leading a near direct call to the far target, before the name of the one that does.
+#: The letters of a play, before a request's name: register it, unregister it, lead a near direct call to the far target.
 ON, OFF, LED = "+", "-", "~"
-#: What is added to the name of an ops that comes once more.
+#: Added to the name of an ops that is registered once more.
 _AGAIN = " again"
 
 
@@ -60,7 +60,7 @@ class _Plan:
         return sum(attached.name.partition(_AGAIN)[0] == name for _, attached in self.ops)
 
     def last(self, name: str) -> int:
-        """Which ops was registered for it last."""
+        """The index of the ops that was registered last for the request of a name."""
         return max(n for n, (_, attached) in enumerate(self.ops) if attached.name.partition(_AGAIN)[0] == name)
 
 
@@ -126,9 +126,14 @@ def subject(
     preemptible: bool = True,
     also: Sequence[str] = (),
 ) -> Subject:
-    """plays: "+a" registers the request of that name, "-a" unregisters it, "~a" leads a near direct call to the far target, in
-    this order; those in `before` are registered already. also: functions that every ops is for beside the stage's, whose sites
-    change before its."""
+    """The subject in which ops come and go on a stage.
+
+    plays: in order, "+a" registers the request of that name, "-a" unregisters it, "~a" leads a near direct call to the far target.
+    requests: by name.
+    before: names of the requests that are registered already.
+    preemptible: see Subject.
+    also: functions that every ops is for beside the stage's, whose sites change before its.
+    """
     for name in (*before, *(play[1:] for play in plays)):
         of_name("request", name, requests)
     plan = _Plan(names=(*also, stage.function.name))
@@ -189,7 +194,7 @@ def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Reque
 
 
 def _lead(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
-    """As modify_ftrace_direct(): the target in the ops changes while another ops keeps the function on the list."""
+    """Do what modify_ftrace_direct() does: the target in the ops changes while another ops keeps the function on the list."""
     ops, _ = plan.ops[plan.last(name)]
     image = stage.slowpath.image
     plan.left.setdefault(ops.address, []).append(ops.direct)

@@ -56,11 +56,10 @@ class Scheme:
     plays, before: the ops that are added and removed, see play.subject().
     fetch: what a CPU may fetch there at worst, one of fetches.MODELS.
     preemptible: can a thread be preempted inside the function and the trampolines?
-    hypothetical: has no kernel this?
+    hypothetical: why no kernel has it, or "".
     traps: are breakpoints taken by the guest's handler?
     changed: changes that are made to the plan by hand.
     also: functions that its ops are for beside the one that is called.
-    why: the reason.
     """
 
     name: str
@@ -79,11 +78,11 @@ class Scheme:
 
     @property
     def plain(self) -> bool:
-        """Are all that come and go on it ops with a callback, and none a direct call?"""
+        """Are all that come and go ops with a callback, and none a direct call?"""
         return all(isinstance(REQUESTS[play.strip(ON + OFF + LED)](), Ops) for play in (*self.plays, *self.before))
 
     def lived(self, life: str) -> Scheme:
-        """The same kernel with another of LIVES; raises TramplabError with near matches for a name that is none."""
+        """The scheme with another of LIVES on the same kernel; raises TramplabError with near matches for a name that is none."""
         return replace(self, plays=of_name("life", life, LIVES), before=(), also=_ALSO.get(life, ()))
 
     def subject(self, stage: Stage | None = None) -> Subject:

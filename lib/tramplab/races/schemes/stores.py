@@ -19,8 +19,8 @@ _STEPS = 6
 
 
 def storing(subject: Subject) -> Subject:
-    """Each instruction is stored without a breakpoint, and every CPU made to look again behind it. Raises TramplabError for a plan
-    whose breakpoints are not each followed by one instruction's tail and first byte."""
+    """A plan that stores each instruction without a breakpoint, and has every CPU look again behind it. Raises TramplabError for a
+    plan whose breakpoints are not each followed by one instruction's tail and first byte."""
     instead: dict[int, list[Planned]] = {}
     for number, step in enumerate(subject.steps):
         if isinstance(step, Write) and step.text and step.data == INT3:

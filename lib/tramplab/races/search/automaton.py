@@ -151,7 +151,7 @@ class Automaton:
             yield INTERRUPTED, at, False, None, b""
 
     def _on(self, moment: int, at: int, noted: bool) -> tuple[int, int]:
-        """Where a thread is when it has gone through all that nobody can change or notice, and how many steps that takes."""
+        """Where a thread is when it has gone through all steps in a row that are alone(), and how many these are."""
         if not self.reduced or self.threads.moments[moment].frozen:
             return at, 0
         end, steps = self._through(at)
@@ -161,7 +161,8 @@ class Automaton:
         return end, steps
 
     def _through(self, at: int) -> tuple[int, int]:
-        """The same of what nobody ever can; worked out once."""
+        """Where a thread is when it has gone through all steps in a row that are quiet(), and how many these are; worked out
+        once."""
         if at not in self._ends:
             end, steps = at, 0
             while (step := self.threads.quiet(end)) is not None:

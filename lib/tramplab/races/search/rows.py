@@ -57,14 +57,14 @@ def rows(automaton: Automaton) -> Rows:
 
 
 def _line(count: int) -> list[tuple[int, ...]]:
-    """The next one of each of so many that come one after the other."""
+    """The next moment of each of so many moments in a row."""
     return [(n + 1,) for n in range(count - 1)] + [()]
 
 
 def _told_apart(
     steps: list[dict[int, tuple[int, ...]]], carried: list[dict[int, int]], empty: list[bool], special: list[bool]
 ) -> tuple[list[dict[int, tuple[int, ...]]], list[dict[int, int]], list[bool]]:
-    """Without the moments in which every thread does what it does in the one before."""
+    """steps, carried and empty without the moments in which every thread does what it does in the one before."""
     kept = [0]
     for moment in range(1, len(steps)):
         before = steps[kept[-1]]
