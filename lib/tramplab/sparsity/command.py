@@ -67,7 +67,7 @@ def told(found: Matrix, name: str | None) -> str:
 
 
 def as_json(found: Matrix, name: str | None) -> dict[str, object]:
-    """The same as data: what each field holds, and of each consumer, or one, what it concluded."""
+    """One structure as data: what each field holds, and of each consumer, or one, what it concluded."""
     cells = [_cell(found, name)] if name else found.cells
     return {
         "kernel": found.frame.kernel,

@@ -17,9 +17,9 @@ from ..structures.watched import Watched, run
 
 #: How a kernel's callchain starts: the answers of the consumer "callchain", by their number (guest/include/registers.h).
 STARTS = ("nowhere", "registers", "here")
-#: The further words of its answer, in order.
+#: The further words of that consumer's answer, in order.
 START = ("ip", "sp", "fp")
-#: Kind of structure -> how the names of the functions begin that read it.
+#: Kind of structure -> the beginning of the names of guest functions that read it.
 _PREFIX = {PT_REGS: "lab_regs_", FTRACE_REGS: "lab_fregs_"}
 
 

@@ -20,11 +20,11 @@ from ..structures.registers import register_of
 from ..structures.views import View, given
 from .consumers import CONSUMERS, STARTS, Consumer, Reading, read
 
-#: The same conclusion as from a full set; another one; one that depends on stale memory; not asked of this structure.
+#: Outcomes: the same conclusion as from a full set; another one; one that depends on stale memory; not asked of this structure.
 RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
 #: The consumer that gives out every slot, and the one that says whether a full set is there.
 _EVERY, FULL = "register", "full"
-#: Which arguments are asked for, and which words of the stack: those that registers carry; the first above the stack pointer.
+#: Words above the stack pointer that are asked for; of arguments those are that registers carry.
 _STACK_WORDS = 2
 #: A word that no register has, for the parts that a full set does not fill.
 _NO_CALL = -1
@@ -66,7 +66,7 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
 
 
 def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
-    """The same of several, in order; the calls of a provider are made once for all its views."""
+    """The matrices of several views, in order; the calls of a provider are made once for all its views."""
     seen: dict[Provider, Mapping[tuple[int, int], Seen]] = {}
     all_matrices = []
     for view in chosen:
@@ -77,7 +77,7 @@ def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
 
 
 def of_samples(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], Seen]) -> Matrix:
-    """The same of calls that were watched already, of two seeds and two poisons or more."""
+    """All consumers on one view, from calls that were watched already, of two seeds and two poisons or more."""
     place = Place(kernel, view)
     made = place.made(samples)
     frame = _frame(kernel, view, made)
@@ -96,7 +96,7 @@ def _frame(kernel: Kernel, view: View, made: Mapping[tuple[int, int], tuple[int,
 
 
 def asked(view: View, consumer: Consumer) -> bool:
-    """Has the structure what this is about? Arguments are a matter of the entry, a result is one of the return."""
+    """Is a consumer asked of a view? Arguments are asked for at the entry only, and the result at the return."""
     if view.kind not in consumer.kinds:
         return False
     return consumer.name != ("argument" if view.provider.at_return else "return-value")
@@ -112,8 +112,9 @@ def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, in
 
 
 def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: Mapping[str, int]) -> tuple[Answer, ...]:
-    """Its answers, if they change with what nobody wrote; else none. stale: field -> such bits: as they were found, all 0, all 1,
-    and as in each of the fields that are read besides, with which they may be compared. One that ends with a fault has changed."""
+    """A consumer's answers, if they change with bits that nobody wrote, or one ends with a fault; else none. The bits are tried as
+    they were found, all 0, all 1, and as in each field that is read besides, which may be compared with them. stale: field -> its
+    bits that nobody wrote."""
     kernel, kind = place.kernel, place.view.kind
     at = place.restored(seen)
     others = [_value(kernel, kind, at, field) for field in first.fields if field not in stale]
@@ -163,7 +164,8 @@ def _cell(
 
 
 def _whether_full(place: Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
-    """Is a pt_regs given out where each register is in it, and none where not? Only whether one was given out is noted down."""
+    """The cell of the consumer that says whether a full set is there: is a pt_regs given out just where each register is in it? The
+    answers are 1 for given out, else 0."""
     registers = [slot for name, slot in frame.slots.items() if register_of(place.kernel.isa, name)]
     full = frame.struct == PT_REGS and not any(slot.kind in (STALE, CONSTANT, OUTSIDE) for slot in registers)
     reading = read(place.kernel, c.name, place.view.kind, place.restored(seen))
@@ -172,9 +174,9 @@ def _whether_full(place: Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
 
 
 def _same_start(taken: int, said: Answer, should: Answer) -> bool:
-    """A callchain that starts in the kernel, at the true place as far as it says where: what it does not take from the structure is
+    """Does a callchain start in the kernel, at the true place as far as it says where? What it does not take from the structure is
     0. Where it starts at itself, the stack pointer tells from which frame on it counts, and so does any place in the frame with the
-    structure, so many bytes: v6.18's return_to_handler told its own, which made no difference (8bc11700e0d2)."""
+    structure, of `taken` bytes: v6.18's return_to_handler told its own, which made no difference (8bc11700e0d2)."""
     start, pairs = STARTS[said[0] or 0], list(zip(said[1:], should[1:], strict=True))
     if start == "here":
         return all(not one or (other is not None and 0 <= other - one <= taken) for one, other in pairs)
@@ -182,7 +184,7 @@ def _same_start(taken: int, said: Answer, should: Answer) -> bool:
 
 
 def _said(kernel: Kernel, kind: str, reading: Reading, at: int) -> Answer:
-    """Its answer, where a callchain starts, and of those that change the structure at an address what they made of it."""
+    """A consumer's answer, followed by where a callchain starts, and by the fields that it wrote of the structure at an address."""
     return (reading.answer, *reading.start, *(_value(kernel, kind, at, field) for field in sorted(reading.wrote)))
 
 

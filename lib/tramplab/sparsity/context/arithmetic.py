@@ -18,7 +18,7 @@ def signed(value: int, bits: int) -> int:
 
 
 def _divided(a: int, b: int) -> int:
-    """Towards zero."""
+    """a divided by b, rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 

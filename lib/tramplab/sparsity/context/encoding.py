@@ -24,7 +24,7 @@ OPERATIONS = {
     "+=": 0x00, "-=": 0x10, "*=": 0x20, "/=": 0x30, "|=": 0x40, "&=": 0x50, "<<=": 0x60, ">>=": 0x70,
     "-": 0x80, "%=": 0x90, "^=": 0xA0, "=": 0xB0, "s>>=": 0xC0,
 }  # fmt: skip
-#: Those of which the offset says that they are signed: 1 of a division, bits of a move.
+#: Operations whose offset says that they are signed: 1 for a division, the bits for a move.
 SIGNED = {"s/=": "/=", "s%=": "%="}
 #: Conditions, by how they are written; "&" is met if any bit is in both.
 CONDITIONS = {

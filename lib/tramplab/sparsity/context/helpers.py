@@ -76,5 +76,5 @@ def helper(number: int, at: int) -> Helper:
 
 
 def name_of(number: int) -> str:
-    """As it is written in a call."""
+    """The name of the helper of this number as it is written in a call."""
     return HELPERS[number].name if number in HELPERS else str(number)

@@ -55,7 +55,7 @@ def call(helper: Helper, at: int, state: State) -> tuple[State, list[Handed | Th
 
 
 def _whole(helper: Helper, value: Value) -> None:
-    """The context as a helper must get it: as it was."""
+    """Raise Refusal unless a helper gets the context as it was."""
     if not isinstance(value, Context):
         raise Refusal(INVALID, f"hands {helper.name} {called(value)} as its context")
     if value.offset != 0:
@@ -63,7 +63,7 @@ def _whole(helper: Helper, value: Value) -> None:
 
 
 def _through(helper: Helper, argument: int, value: Context, values: list[Value]) -> Through:
-    """The context's address in place of memory; anywhere else it is given away."""
+    """What a helper reads that gets the context's address in place of memory; raises Refusal for any other kind of argument."""
     kind = helper.takes[argument]
     if kind in (NUMBER, SIZE):
         raise Refusal(AS_NUMBER, f"hands {helper.name} the context's address as a number")

@@ -25,21 +25,21 @@ class Slot:
 
 @dataclass(frozen=True)
 class At:
-    """The light structure has it, at so many bytes."""
+    """The place of a slot that the light structure has: its offset in bytes."""
 
     offset: int
 
 
 @dataclass(frozen=True)
 class Always:
-    """The provider guarantees this value, as wide as the slot."""
+    """The place of a slot for which the provider guarantees a value, as wide as the slot."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Nowhere:
-    """Nobody provides it."""
+    """The place of a slot that nobody provides, and why."""
 
     why: str
 

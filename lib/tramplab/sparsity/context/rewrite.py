@@ -59,12 +59,12 @@ def rewrite(program: Program, layout: Layout) -> Rewritten | Refused:
 
 
 def _in_order(uses: set[Use]) -> list[Use]:
-    """Always the same, so that of two reasons to refuse always the same is given."""
+    """The uses in an order that does not change, so that of two reasons to refuse always the same is given."""
     return sorted(uses, key=repr)
 
 
 def _in_fields(i: Instruction, use: Use, layout: Layout) -> Instruction:
-    """The instruction; Refusal where a helper is sent past the end of pt_regs, or a load reads what is between its fields."""
+    """The same instruction; Refusal where a helper is sent past the end of pt_regs, or a load reads what is between its fields."""
     if isinstance(use, Through) and not 0 <= use.offset <= layout.context - use.size:
         raise Refusal(OUTSIDE, f"reads {use.size} bytes at {use.offset} of a context of {layout.context}")
     if isinstance(use, Read):
@@ -102,7 +102,7 @@ def _wanted(i: Instruction, use: Use, layout: Layout) -> Instruction:
 
 
 def _through(i: Instruction, use: Through, layout: Layout) -> Instruction:
-    """A helper finds what it is sent for only where nothing has moved."""
+    """The same instruction, if what a helper is sent for is where it was; else Refusal."""
     if layout.as_it_was(use.offset, use.size):
         return i
     _filled(use, layout)

@@ -39,7 +39,7 @@ class State:
         return State(registers, self.written, self.slots)
 
     def without_null(self, lookup: int, found: bool) -> State:
-        """Once it is known whether a lookup found anything, in every register and slot that holds its result."""
+        """The state once it is known whether a lookup found anything: in every register and slot that holds its result."""
 
         def known(value: Value) -> Value:
             if isinstance(value, Found) and value.lookup == lookup and not value.checked:
@@ -78,7 +78,7 @@ class State:
         return UNKNOWN
 
     def readable(self, offset: int, size: int) -> None:
-        """Refusal if a helper may not read this of the stack."""
+        """Raise Refusal if a helper may not read these bytes of the stack."""
         if not -STACK_SIZE <= offset <= offset + size <= 0:
             raise Refusal(INVALID, f"{size} bytes at {offset} are not on the stack")
         if not self.written.issuperset(range(offset, offset + size)):

@@ -87,7 +87,7 @@ class _Line:
         self.at, self.line, self.symbols, self.labels = at, line, symbols, labels
 
     def instruction(self) -> Instruction:
-        """Of the first notation that fits; ValueError if none does."""
+        """The instruction by the first notation that fits; raises ValueError if none does."""
         line = self.line
         if line == "exit":
             return Instruction(JMP | EXIT)
@@ -138,7 +138,7 @@ class _Line:
         return self._second(opcode, m[1], _number(m[2]), m[4], int(m[3] in SIGNED))
 
     def _second(self, opcode: int, half: str, dst: int, operand: str, off: int) -> Instruction:
-        """With a register of the same width as its second operand, or a number."""
+        """An instruction whose second operand is a register of the same width as the first, or a number."""
         if source := re.fullmatch(_REGISTER, operand):
             if source[1] != half:
                 raise ValueError(self.line)
@@ -161,7 +161,7 @@ class _Line:
         return _fits(value - (1 << 32) if 1 << 31 <= value < 1 << 32 and text.strip().startswith("0x") else value, 32)
 
     def _sum(self, text: str) -> int:
-        """Numbers and names that are added and subtracted."""
+        """The value of numbers and names that are added and subtracted."""
         if not _SUM.fullmatch(text.strip()):
             raise ValueError(text)
         return sum((-1) ** signs.count("-") * self._term(t) for signs, t in _TERM.findall(text))
@@ -175,7 +175,7 @@ class _Line:
 
 
 def _integer(text: str) -> int:
-    """Decimal or hexadecimal, without the underscores that Python takes."""
+    """The value of a decimal or hexadecimal number, which has none of the underscores that Python takes."""
     if "_" in text:
         raise ValueError(text)
     return int(text, 0)

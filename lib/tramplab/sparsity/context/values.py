@@ -14,14 +14,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Context:
-    """The program's context and so many bytes; None where that is not a constant."""
+    """The address of the program's context plus an offset in bytes; None where that is not a constant."""
 
     offset: int | None = 0
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The frame pointer and so many bytes."""
+    """The frame pointer plus an offset in bytes."""
 
     offset: int = 0
 

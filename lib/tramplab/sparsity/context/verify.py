@@ -47,7 +47,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The same instruction loads from other memory."""
+    """A load of the instruction from memory that is not the context, on another path."""
 
 
 Use = Read | Elsewhere | Handed | Through
@@ -97,7 +97,7 @@ class _Verifier:
         return to
 
     def _step(self, at: int, i: Instruction, state: State) -> list[tuple[int, State]]:
-        """Where it goes on, and how; nowhere from an exit."""
+        """(slot, state) of each instruction where the path goes on; none from an exit."""
         match i.kind:
             case 0:
                 value = Map(i.imm) if i.src == MAP else Scalar(i.imm)
@@ -180,7 +180,7 @@ class _Verifier:
         return Scalar(arithmetic.operate(operation, constants[0], constants[-1], bits, extend))
 
     def _branch(self, at: int, i: Instruction, state: State) -> list[tuple[int, State]]:
-        """Both ways, or the one that is taken where that is known."""
+        """(slot, state) of both ways, or of the one that is taken where that is known."""
         first, second = state.of(i.dst), state.of(i.src) if i.by_register else Scalar(i.imm & _MASK)
         assert i.condition is not None
         over, away = at + 1, at + 1 + i.off

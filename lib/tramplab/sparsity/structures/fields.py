@@ -21,17 +21,17 @@ WORD = 8
 
 
 class Layouts(Protocol):
-    """Somewhere that knows how structs are laid out: an image of the lab's, or what a kernel image says of its own."""
+    """The layouts of structs: those of an image of the lab's, or what a kernel image says of its own."""
 
     @property
     def isa(self) -> Isa:
-        """Whose registers they hold."""
+        """The ISA whose registers the structs hold."""
 
     def struct(self, name: str) -> Struct:
         """The layout of a struct; raises TramplabError with near matches."""
 
     def __hash__(self) -> int:
-        """Each is one of its own and never changes."""
+        """A hash: layouts never change, and none equals another."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Place:
     name: str
 
     def of(self, data: bytes) -> int:
-        """What it holds, of the bytes of its struct.
+        """The field's value in the bytes of its struct.
 
         >>> Place(1, 2, "flags").of(bytes((9, 1, 2, 9))) == 0x201
         True

@@ -56,8 +56,12 @@ def states(isa: str, what: str) -> tuple[str, ...]:
 def fill(kernel: Kernel, what: str, fregs: int, regs: int, as_of: str = "") -> Filled:
     """Make a pt_regs of the ftrace_regs at an address.
 
-    what: "partial" or "perf". regs: room for a pt_regs, which keeps what nobody writes. as_of: a state, instead of that of the
-    kernel's release. Raises TramplabError for an unknown fill or state, and for a kernel that does not record.
+    what: "partial" or "perf".
+    fregs: the address of the ftrace_regs.
+    regs: the address of room for a pt_regs, which keeps what nobody writes.
+    as_of: a state, instead of that of the kernel's release.
+
+    Raises TramplabError for an unknown fill or state, and for a kernel that does not record.
     """
     chosen = as_of or state(kernel, what)
     states_here = states(kernel.isa.name, what)

@@ -63,7 +63,7 @@ class Seen:
     stack: the CPU's whole stack, from its lowest byte on.
     truth: register, or "pc" -> its value where the provider took over: at the function's first byte, at a breakpoint in it, or
         after its return. pc is where the thread continues, and at a breakpoint where the CPU then is.
-    handed: the same where the consumer begins.
+    handed: register -> its value where the consumer begins.
     """
 
     address: int
@@ -89,9 +89,14 @@ def classified(
     struct: str,
     found: Mapping[tuple[int, int], tuple[int, bytes, Mapping[str, int]]],
 ) -> Frame:
-    """What each slot of a structure holds, however and on whatever kernel it was made. image: how its structs are laid out. stack:
-    the CPU's. kernel, name: of the kernel and the provider, for the reader. struct: "pt_regs" or "ftrace_regs". found: (seed,
-    poison) -> where the structure was, its bytes, and the truth, see Seen."""
+    """What each slot of a structure holds, however and on whatever kernel it was made.
+
+    image: how the kernel's structs are laid out.
+    stack: the CPU's stack.
+    kernel, name: names of the kernel and the provider, for the reader.
+    struct: "pt_regs" or "ftrace_regs".
+    found: (seed, poison) -> where the structure was, its bytes, and the truth, see Seen.
+    """
     isa = image.isa
     places = fields.places(image, struct)
     samples = []
@@ -118,7 +123,7 @@ def watched(
 def watched_in_turn(
     kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS
 ) -> dict[tuple[int, int], Seen]:
-    """The same where what is asked for is for one function: each is hooked by itself, when its seed is due."""
+    """What watched() gives, of a provider whose request is for one function: each is hooked by itself, when its seed is due."""
     require(provider, kernel)
     seeds, poisons = numbers(seeds, poisons)
     found = {}
@@ -148,8 +153,8 @@ def called(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poiso
 def seen(
     kernel: Kernel, provider: Provider, ops: Registered, function: Function, seed: int, poison: int, call: Callable[[], object]
 ) -> Seen:
-    """The structures that are passed in a call that call() makes, of this function by itself or through others. ops: what hooks it.
-    Raises TramplabError if nothing is."""
+    """The structure that is passed in a call of this function, which call() makes, itself or through others. ops: what hooks it.
+    Raises TramplabError if none is passed."""
     between = Between(
         _where(kernel, provider, ops, function),
         goes_on(kernel.machine, provider, function),
@@ -185,9 +190,12 @@ class Between:
 
 
 def handed(machine: Machine, between: Between, seed: int, poison: int, call: Callable[[], object]) -> Seen | None:
-    """The structure that a call passes to the consumer. seed: selects the flags; poison: selects the words below the provider's
-    stack pointer; call: makes the call, with the registers that it is to have. None where the consumer was not reached after the
-    provider."""
+    """The structure that a call passes to the consumer; None where the consumer was not reached after the provider.
+
+    seed: selects the flags.
+    poison: selects the words below the provider's stack pointer.
+    call: makes the call, with the registers that it is to have.
+    """
     state.choose(machine, seed)
     isa = machine.isa
     way_back = [between.resume_pc]

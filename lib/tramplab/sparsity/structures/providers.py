@@ -49,7 +49,7 @@ class Provider:
 
 
 def _kretprobe(name: str, whom: str, kept: str) -> Provider:
-    """What a kretprobe's return comes back to, where a call is kept so: a value of the feature kretprobe."""
+    """The provider that a kretprobe's return comes back to, in kernels with this value (kept) of the feature kretprobe."""
     return Provider(
         name,
         f"{name}, {whom}",

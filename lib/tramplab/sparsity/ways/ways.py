@@ -38,7 +38,7 @@ class Way:
     link: the guest's name for it.
     fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf", or "most", all that can be.
     place: one of PLACES.
-    hypothetical: has no kernel of the ISA this one?
+    hypothetical: no kernel of the ISA has it.
     """
 
     link: str
@@ -49,7 +49,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
+        """The name in tables."""
         return self.link if self.kind == LIGHT else f"{self.fill}, {self.place}"
 
 

@@ -44,7 +44,7 @@ class Price:
 
 
 def call(kernel: Kernel, link: str = "", exits: bool = False) -> Run:
-    """A warm call of FUNCTION with a link on it, at the return too if it exits; none, unless a link is given."""
+    """A warm call of FUNCTION with a link on it, "" for no link. exits: is the link at the return, too?"""
     return _warm(kernel, *([Fprobe(link=link, exit=exits)] if link else []))
 
 
@@ -76,16 +76,15 @@ def rewritten(kernel: Kernel) -> Price:
 
 
 def of_way(kernel: Kernel, way: Way, made: Run, read: Run) -> Price:
-    """A link's. made, read: a call with it, and one with ways.READ."""
+    """The price of a way. made, read: a call with its link, and one with ways.READ."""
     priced = price(made, read)
     size = kernel.image.struct(PT_REGS).size if way.place == CPU else 0
     return Price(priced.instructions, priced.loads, priced.stores, priced.stack, size, wrote(kernel, way.link))
 
 
 def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
-    """Fields of the pt_regs that a link's program is given and that its handler writes, or has memcpy() write, in the order of the
-    first store. What the program itself counts in lies elsewhere; a trampoline's stores, where it is the trampoline's structure,
-    are not the handler's. Nothing for those whose program takes another structure."""
+    """Fields of the pt_regs for a link's program that the link's handler writes, itself or by memcpy(), in the order of the first
+    store; none for a link whose program takes another structure. Stores of the trampoline and of the program do not count."""
     if program(link) != program(""):
         return ()
     machine, function, at = kernel.machine, kernel.function(FUNCTION), []
