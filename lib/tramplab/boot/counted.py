@@ -34,10 +34,12 @@ class Measured:
 class Row:
     """What came of one probe.
 
-    refused: (error, step) of each step that the kernel refused while it was attached, and still: while it was removed.
+    measured: a call with the probe; None where it could not be attached.
+    refused: (error, step) of each step that the kernel refused while the probe was attached.
+    still: (error, step) of each step that it refused while the probe was removed.
     counted: what counts -> how much it counted in READ calls.
     handlers: instructions of a call in handlers of ours; None where others' handlers run.
-    again: the call when the probe has been removed.
+    again: a call when the probe has been removed.
     absent: why it was not tried, "" where it was.
     """
 
@@ -58,10 +60,14 @@ class Row:
 
 @dataclass
 class Booted:
-    """A boot as far as it came: the kernel's words on itself, the loop of three instructions, calls without a probe before and
-    after all probes, and a row for each probe.
+    """A boot as far as it came.
 
-    refused: (error, step) of each module that the kernel did not load. words: what it wrote on them.
+    version: the kernel's words on itself.
+    loop: instructions of a turn of the loop of three.
+    before, after: system call -> calls without a probe, before and after all probes.
+    rows: one for each probe.
+    refused: (error, step) of each module that the kernel did not load.
+    words: what it wrote on these.
     """
 
     version: str = ""
@@ -79,12 +85,12 @@ class Booted:
         return row.measured.instructions - self.before[row.probe.on].instructions
 
     def left(self, row: Row) -> float:
-        """Instructions that a call executes more when the probe has been removed than before the first one."""
+        """Instructions that a call executes more after a probe was removed than before the first probe."""
         return row.again.instructions - self.before[row.probe.on].instructions if row.again else 0.0
 
 
 def measured(isa: Isa, line: Line, calls: int) -> Measured:
-    """A line "counted ...", for so many calls in a block and twice as many in the next.
+    """What a line "counted ..." measures, of blocks with so many calls and twice as many by turns.
 
     >>> from ..isa import get
     >>> measured(get("x86_64"), protocol.line("counted bc3 0 177b 0"), 1000)
@@ -104,9 +110,13 @@ def require_all(text: str, line: Line) -> None:
 
 
 def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequence[Row]) -> Iterator[Booted]:
-    """The boot whenever it has come a step further: after each probe, and at the end. handlers: instructions of the module's, by
-    name. rows: those of the plan, which are filled in, and of absent probes. Raises what the lines raise, when what came before has
-    been given, and TramplabError where a line is damaged or lacks."""
+    """The boot whenever it has come a step further: after each probe, and at the end.
+
+    handlers: name of a handler of the module -> its instructions.
+    rows: those of the plan, which are filled in, and those of absent probes.
+
+    Raises what the lines raise, when what came before has been given, and TramplabError where a line is damaged or lacks.
+    """
     booted, state, call = Booted(), "", ""
     left, known = deque(rows), dict(handlers)
     for text in lines:
@@ -166,7 +176,7 @@ def _without_module(probe: Probe, booted: Booted) -> str:
 
 
 def _absent(left: deque[Row]) -> list[Row]:
-    """The absent ones that come next."""
+    """Take the rows of absent probes off the beginning of `left`; gives them."""
     out = []
     while left and left[0].absent:
         out.append(left.popleft())
@@ -182,7 +192,7 @@ def _program(isa: Isa, text: str, line: Line) -> dict[str, int]:
 
 
 def _instructions(probe: Probe, handlers: Mapping[str, int]) -> int | None:
-    """Of one call in the handlers of ours."""
+    """Instructions of one call in handlers of ours; None where others' handlers run."""
     if not all(part.handlers or not part.each for part in probe.parts) or any(p.hits.startswith(TRACING) for p in probe.parts):
         return None
     names = [name for part in probe.parts for name in part.handlers]
@@ -217,5 +227,5 @@ def expected(probe: Probe) -> dict[str, int]:
 
 
 def whole(value: float) -> float:
-    """As it is saved: an integer where it is one."""
+    """A number as it is saved: an integer where it is one, else with two digits behind the point."""
     return int(value) if value == int(value) else round(value, 2)

@@ -88,7 +88,7 @@ def _vermagic(opened: Opened) -> str:
 
 
 def _bytes(opened: Opened, address: int, size: int) -> bytes:
-    """So many of an image, fewer at the end of a segment."""
+    """So many bytes of an image, fewer at the end of a segment."""
     segment = next((s for s in opened.image.segments if s.address <= address < s.address + s.size), None)
     return bytes(segment.data[address - segment.address :][:size]) if segment else b""
 
@@ -100,13 +100,13 @@ def made(opened: Opened) -> bytes:
 
 
 def words(opened: Opened) -> str:
-    """What the kernel's command line has to say for it: x86-64's with CFI has other hashes after each boot else, in its own code
+    """The words that the kernel's command line needs for the module: without them x86-64's with CFI draws new hashes at each boot
     (arch/x86/kernel/alternative.c)."""
     return "cfi=norand" if opened.isa.name == "x86_64" and opened.has(CHECKED) else ""
 
 
 def _without_sites(file: bytes) -> bytes:
-    """The same without what lists the room before functions, which is not to be loaded: a section for each, all of one name."""
+    """The file without the lists of room before functions, which are not to be loaded: a section for each, all of one name."""
     elf, out = ELFFile(io.BytesIO(file)), bytearray(file)
     for number, section in enumerate(elf.iter_sections()):
         if section.name == "__patchable_function_entries":
@@ -115,8 +115,8 @@ def _without_sites(file: bytes) -> bytes:
 
 
 def _padded(opened: Opened) -> tuple[str, ...]:
-    """What leaves as much room between the hash and the function as the kernel has: on x86-64 some have room for more there, after
-    a MOV to EAX whose operand the hash is (arch/x86/Kconfig, FUNCTION_PADDING_CFI)."""
+    """The compiler's flags for as much room between hash and function as the kernel has: some for x86-64 have room for more there,
+    after a MOV to EAX whose operand the hash is (arch/x86/Kconfig, FUNCTION_PADDING_CFI)."""
     if opened.isa.name != "x86_64":
         return ()
     found = _HASH.search(_bytes(opened, opened.address(LEAF) - 64, 64))

@@ -99,7 +99,7 @@ def _hits(part: Part) -> str:
 
 
 def places(machine: RealMachine, function: str) -> dict[str, str]:
-    """What steps may ask of a function; see probes. Raises TramplabError for one that cannot be traced."""
+    """The values of {site}, {entry} and the like for a function, see probes. Raises TramplabError for one that cannot be traced."""
     opened, traced = machine.opened, _traced(machine, function)
     if traced is None:
         raise TramplabError(f"{opened.payload.path} has no patch site in {function}(), which is probed: boot another kernel.")
@@ -109,7 +109,7 @@ def places(machine: RealMachine, function: str) -> dict[str, str]:
 
 
 def _elsewhere(machine: RealMachine) -> list[Function]:
-    """The system calls that no step makes, as far as the image has them, and no more than probes want."""
+    """The functions of system calls that no step makes, as far as the image has them, and no more than probes want."""
     bodies = (_traced(machine, PREFIX[machine.isa.name] + name) for name in ELSEWHERE)
     return list(itertools.islice(filter(None, bodies), NUMBER_ELSEWHERE))
 

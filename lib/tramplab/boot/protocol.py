@@ -29,25 +29,25 @@ _NAMES = {524: "ENOTSUPP"}
 
 @dataclass(frozen=True)
 class Line:
-    """word: its first one. rest: what follows."""
+    """A line of the booted process: its first word, and the rest."""
 
     word: str
     rest: str
 
     @property
     def numbers(self) -> list[int]:
-        """What follows, as hexadecimal numbers."""
+        """The rest as hexadecimal numbers."""
         return [int(word, 16) for word in self.rest.split()]
 
     @property
     def named(self) -> dict[str, int]:
-        """What follows, as names, each with a hexadecimal number."""
+        """The rest as names, each with a hexadecimal number."""
         words = self.rest.split()
         return {name: int(number, 16) for name, number in zip(words[::2], words[1::2], strict=True)}
 
     @property
     def refusal(self) -> tuple[str, str]:
-        """Of "refused": the name of the error, and the step."""
+        """The name of the error, and the step, of a line "refused"."""
         number, _, step = self.rest.partition(" ")
         return error(int(number, 16)), step
 
@@ -65,12 +65,12 @@ def line(text: str) -> Line:
 
 
 def damaged(text: str) -> TramplabError:
-    """For a line that the process cannot have written so."""
+    """The error for a line that the process cannot have written so."""
     return TramplabError(f"the console damaged what the booted process writes, {quotable(text)!r}: {FEWER}.")
 
 
 def lacks(what: str) -> TramplabError:
-    """For what a process that came to its end should have written."""
+    """The error for what a process that came to its end should have written."""
     return TramplabError(f"the booted process came to its end, but {what} did not arrive: {FEWER}.")
 
 

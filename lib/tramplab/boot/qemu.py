@@ -38,8 +38,13 @@ _FILE, _FOLDER, _DEVICE = 0o100755, 0o040755, 0o020600
 
 @dataclass(frozen=True)
 class _Machine:
-    """program: QEMU's of the ISA. options: its machine and CPU. console: what the kernel calls it. nanoseconds: that its counter's
-    unit stands for, each an instruction."""
+    """The machine that kernels of an ISA are booted on.
+
+    program: QEMU's program for the ISA.
+    options: its machine and CPU.
+    console: the kernel's name of the console.
+    nanoseconds: the unit of its counter; each is an instruction.
+    """
 
     program: str
     options: str
@@ -80,12 +85,12 @@ def version(isa: Isa) -> str:
 
 
 def command_line(isa: Isa, append: str = "") -> str:
-    """What the kernel is told; append: words more."""
+    """The kernel's command line; append: further words."""
     return " ".join((f"console={MACHINES[isa.name].console}", _COMMAND_LINE, *append.split()))
 
 
 def options(isa: Isa) -> str:
-    """What QEMU is told, without the files."""
+    """QEMU's options, without those that name files."""
     return f"{MACHINES[isa.name].options} {_ALWAYS}"
 
 
@@ -132,7 +137,7 @@ def lines(
 
 
 class _Console:
-    """What a kernel of this name writes: the last lines, the first ones with a reason, and whether our process came to its end."""
+    """What a kernel has written: the last lines, the first ones with a reason, and whether our process came to its end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -163,7 +168,8 @@ def quotable(line: str) -> str:
 
 
 def _ending_with_us() -> list[str]:
-    """What has the kernel end a program when this process is gone, even by SIGKILL; nothing where util-linux is not there."""
+    """The words before a command that have the kernel end it when this process is gone, even by SIGKILL; none without
+    util-linux."""
     return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 

@@ -18,7 +18,7 @@ Number = Annotated[float, Meta(ge=0)] | Natural
 
 
 class Executed(Entry, frozen=True, tag_field="is", tag="executed"):
-    """instructions: of a system call."""
+    """The instructions of a system call."""
 
     instructions: Number
 
@@ -49,7 +49,7 @@ class Hits(Entry, frozen=True, tag_field="is", tag="hits"):
 
 
 class Line(Entry, frozen=True, tag_field="is", tag="line"):
-    """Of a file."""
+    """A line of a file."""
 
     text: Text
 
@@ -91,7 +91,7 @@ def first(kind: type[Of], read: Sequence[Reading]) -> Of:
 
 
 def labels(trial: Trial) -> list[str]:
-    """Those of what it reads, in order."""
+    """The labels under which a trial reads, in order."""
     return [step.removeprefix(SAY) for step in trial.steps if step.startswith(SAY)]
 
 
@@ -114,8 +114,8 @@ _KINDS: dict[str, type[Reading]] = {"count": Executed, "hits": Hits, "read": Lin
 
 
 def read(isa: Isa, lines: Iterable[str], trial: Trial) -> Iterator[tuple[str, Reading]]:
-    """What is read, each with its label. Raises what the lines raise when what came before has been given, and TramplabError where
-    a line is damaged or lacks."""
+    """(label, reading) of all that a trial reads. Raises what the lines raise when what came before has been given, and
+    TramplabError where a line is damaged or lacks."""
     label, left = "", labels(trial)
     for text in lines:
         line = protocol.line(text)

@@ -19,8 +19,13 @@ from .trials import Trial
 
 @dataclass(frozen=True)
 class How:
-    """image: the file that QEMU boots. append: words more for the kernel. seconds: after which a boot is given up. modules: kernel
-    modules of others, by name, which are loaded first."""
+    """How an image is booted.
+
+    image: the file that QEMU boots.
+    append: further words for the kernel's command line.
+    seconds: after these a boot is given up.
+    modules: kernel modules of others, by name, which are loaded first.
+    """
 
     image: Path
     append: str = ""
@@ -45,7 +50,7 @@ def measured(machine: RealMachine, how: How, probes: Sequence[Probe]) -> Iterato
 
 
 def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Reading]]:
-    """What a trial reads, each with its label; a panic is the last. Raises TramplabError for a boot that ends otherwise."""
+    """(label, reading) of all that a trial reads; a panic is the last. Raises TramplabError for a boot that ends otherwise."""
     read: list[tuple[str, Reading]] = []
     text = trials.steps(machine, trial, tuple(how.modules or ()))
     with closing(_lines(machine, how, text, module.made(machine.opened))) as lines:

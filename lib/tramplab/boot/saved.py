@@ -67,8 +67,11 @@ class _Trial(Entry, frozen=True):
 
 
 class _File(Entry, frozen=True):
-    """before, after: instructions of each system call without a probe. image: what hooks add to a call of the same function of the
-    image, when the lab's machine calls it: hook -> instructions of site, trampoline and C code."""
+    """The content of an image's file.
+
+    before, after: instructions of each system call without a probe.
+    image: hook -> instructions of site, trampoline and C code that it adds where the lab's machine calls the same function.
+    """
 
     kernel: _Kernel
     loop: Annotated[float, Meta(ge=3, le=3)]

@@ -18,7 +18,7 @@ _COLUMNS = ("probe", "added", "handlers", "alike", "left", "refused", "step", "a
 
 
 def text(booted: Booted) -> str:
-    """What the kernel is, a line for each probe, and why a probe has none."""
+    """A boot's results as text: what the kernel is, a line for each probe, and why a probe has none."""
     lines = textwrap.wrap(booted.version, WIDTH, break_on_hyphens=False)
     for call, one in booted.before.items():
         after = booted.after.get(call)
@@ -43,7 +43,7 @@ def text(booted: Booted) -> str:
 
 
 def _number(value: float) -> str:
-    """Without a fraction that is none.
+    """A number as text, without a fraction that is 0.
 
     >>> _number(38.0), _number(1418.52)
     ('38', '1418.52')
@@ -68,7 +68,7 @@ def _left(booted: Booted, row: Row) -> str:
 
 
 def data(booted: Booted) -> dict[str, Any]:
-    """The same as plain data: a dictionary for each probe."""
+    """A boot's results as plain data: a dictionary for each probe."""
     rows = []
     for row in booted.rows:
         of: dict[str, Any] = {"probe": row.probe.name}
@@ -94,7 +94,7 @@ def data(booted: Booted) -> dict[str, Any]:
 
 
 def as_csv(booted: Booted) -> str:
-    """A line for each probe."""
+    """A boot's results as CSV: a line for each probe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)

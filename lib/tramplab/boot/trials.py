@@ -43,8 +43,11 @@ _SLEPT = "hrtimer_nanosleep"
 
 @dataclass(frozen=True)
 class Trial:
-    """A finding's: its name, what is tried, the functions whose places its steps name besides the leaf of getpid(), and the
-    steps."""
+    """One boot that tries a finding.
+
+    says: what is tried.
+    functions: those whose places the steps name, besides the leaf of getpid().
+    """
 
     name: str
     says: str
@@ -104,12 +107,12 @@ _GUARD = Trial(
 
 
 def _on_leaf(steps: Sequence[str]) -> list[str]:
-    """Steps of a probe, for the function that getpid() calls."""
+    """The steps of a probe, for the function that getpid() calls."""
     return [step.replace("{name}", _LEAF) for step in steps]
 
 
 def _perf_of(definition: str) -> Iterator[str]:
-    """An event of tracefs, and how many of ten calls perf counts as the kernel's and as the user's."""
+    """The steps that count with perf an event of tracefs: how many of ten calls are the kernel's, and how many the user's."""
     part = event(definition)
     yield from _on_leaf(part.on)
     for flags in (_EXCLUDE_USER, _EXCLUDE_KERNEL):
@@ -119,7 +122,7 @@ def _perf_of(definition: str) -> Iterator[str]:
 
 
 def _stack_of(at_return: bool) -> Iterator[str]:
-    """How many bytes of kernel stack a BPF program gets."""
+    """The steps that read how many bytes of kernel stack a BPF program gets."""
     part = multi(at_return, _STACK)
     yield from _on_leaf(part.on)
     yield from ("calls 1", "hits", *part.off)
@@ -157,7 +160,7 @@ DEEP = 16
 
 
 def _nested(*sizes: int) -> Iterator[str]:
-    """Two fprobes on a function that is called in itself, with so much data that the task's shadow stack fills."""
+    """The steps with two fprobes on a function that is called in itself, with so much data that the task's shadow stack fills."""
     yield f"say say nested-{'-'.join(map(str, sizes))}"
     yield from (_do(f"f {i} {{lcm.entry}} {ENTRY | RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
     yield _ops("n", 0, "gcd")
@@ -187,7 +190,7 @@ _MISSED = Trial(
 
 
 def _traced(name: str, call: str) -> Iterator[str]:
-    """The stack trace of an event at a return, of this call."""
+    """The steps that read the stack trace of an event at a return, of this call."""
     part = event("f int_sqrt%return")
     yield f"say say trace-{name}"
     yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", _do(call))
@@ -196,7 +199,7 @@ def _traced(name: str, call: str) -> Iterator[str]:
 
 
 def _left(byte: int) -> Iterator[str]:
-    """Calls when the stack below has held this byte."""
+    """The steps that make calls when the stack below has held this byte."""
     yield f"say say stack-{byte:02x}"
     yield _do(f"f 0 {{int_sqrt.entry}} {ENTRY | _SEGMENTS:x}")
     yield from plan.READ * (_do(f"z 4 0 {byte:x}"),)
@@ -277,7 +280,7 @@ _INSTANCE = f"{TRACING}/instances/tramplab"
 
 
 def _left_by(label: str, flags: int, *second: str) -> Iterator[str]:
-    """An ops of these flags when another user of its function has come and gone."""
+    """The steps with an ops of these flags when another user of its function has come and gone."""
     yield from (_ops("o", 0, "leaf", flags), *second, f"say say {label}", _COUNT, _FLAGGED, _do("O 0"))
 
 
@@ -317,7 +320,7 @@ WAITS = {"x86_64": "do_sync_core", "arm64": "kick_all_cpus_sync", "riscv64": "fl
 
 
 def _waiting(functions: int) -> Iterator[str]:
-    """How often the kernel waits for its CPUs while a link is put on so many functions."""
+    """The steps that count how often the kernel waits for its CPUs while a link is put on so many functions."""
     (load, link), off = multi(False).on, multi(False).off
     yield from (load, _do("k 0 {waits.entry} {waits.inside}"), f"say say on-{functions}")
     yield link.replace("{name}", " ".join(f"{{prefix}}{name}" for name in _CALLED[:functions]))
@@ -344,7 +347,7 @@ _FRAME = re.compile(r"mov x29, sp|add x29, sp, .*|(c\.addi4spn|addi) s0, sp, .*"
 
 
 def _framed(machine: RealMachine, function: str) -> int:
-    """Where a function has made its frame record; x86-64's need none."""
+    """The offset at which a function has made its frame record; x86-64's need none."""
     symbol = machine.opened.image.symbols[function]
     at = symbol.address
     while machine.isa.name != "x86_64" and at < symbol.address + symbol.size:
@@ -363,7 +366,7 @@ def _waits(machine: RealMachine) -> dict[str, str]:
 
 
 def steps(machine: RealMachine, trial: Trial, more: Sequence[str] = ()) -> str:
-    """The whole plan."""
+    """The plan of a trial: the text of all steps of its boot."""
     context: dict[str, Any] = {name: SimpleNamespace(**plan.places(machine, name)) for name in trial.functions}
     context["leaf"] = SimpleNamespace(**plan.places(machine, _LEAF))
     context["returned"] = f"{_framed(machine, 'ftrace_return_to_handler'):x}"

@@ -1,9 +1,9 @@
 """The trampolines of Debian's JITs beside the lab's for the same function, programs and layout, instruction by instruction.
 
 The lab's generator gets the addresses that the kernel had, and the pointers to structs on its heap that stand in the kernel's code.
-What is left apart: arm64's JIT takes a BL where one reaches, which from a kernel at its link address is everywhere, and with KASLR
-still to programs; the lab takes none. riscv64's takes a JAL to a program beside its trampoline; the lab's lie further off. Where
-an address has a half word of zeros, arm64's may leave out its MOVK. Of programs of one kind the one attached last runs first.
+What differs all the same: arm64's JIT takes a BL where one reaches, which from a kernel at its link address is everywhere, and with
+KASLR still to programs; the lab takes none. riscv64's takes a JAL to a program beside its trampoline; the lab's lie further off.
+Where an address has a half word of zeros, arm64's may leave out its MOVK. Of programs of one kind the one attached last runs first.
 """
 
 from __future__ import annotations
@@ -70,12 +70,13 @@ def both(kernel: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[list[Form]
 
 
 def prototype(made: Mapping[str, Any]) -> Prototype:
-    """The prototype of the function."""
+    """The prototype of a trampoline's function."""
     return Prototype(made["function"], tuple(Value(n, s) for n, s in made["parameters"]), Value(made["result"]))
 
 
 def lab(kernel: Mapping[str, Any], made: Mapping[str, Any], pointers: Iterable[int]) -> bytes:
-    """The lab's trampoline for the same, at the same place. pointers: to its structs, in the order in which it comes to them."""
+    """The lab's trampoline for the same function and programs, at the same address. pointers: to structs, in the order of their
+    use."""
     isa, arch = ISAS[kernel["isa"]], MODULES[kernel["isa"]]
     features = releases.features(isa, releases.nearest(kernel["release"]), {})
     left, calls = iter(pointers), any(kind != "fentry" for kind, _ in made["programs"])

@@ -72,7 +72,7 @@ def spelled(text: str) -> str:
 
 
 def forms(isa: Isa, address: int, data: bytes, names: Mapping[int, str]) -> list[Form]:
-    """A trampoline's forms. names: of addresses; one that has none is a pointer, which has the number of when it first comes."""
+    """A trampoline's forms. names: address -> name; an address without one is a pointer, numbered by its first occurrence."""
     symbols = dict(names)
     found = list(_joined(isa, list(_decoded(isa, address, data)), symbols))
     starts = {form.at: f"#{number}" for number, form in enumerate(found)}
@@ -94,7 +94,7 @@ def _decoded(isa: Isa, address: int, data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def _joined(isa: Isa, code: list[tuple[int, str]], names: dict[int, str]) -> Iterator[Form]:
-    """Loads of an address, and calls, as one."""
+    """The forms of some code: each load of an address, and each call, as one."""
     number = 0
     while number < len(code):
         at, text = code[number]

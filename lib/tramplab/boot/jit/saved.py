@@ -58,8 +58,14 @@ class _Refused(Entry, frozen=True):
 
 
 class _Trampoline(Entry, frozen=True):
-    """programs: the kind of each, and where its code is. parameters: the bytes of each, and whether it is a struct by value. body:
-    the function's first byte past the patch site. site: bytes from that on."""
+    """A trampoline that the kernel made.
+
+    programs: the kind of each, and where its code is.
+    parameters: the bytes of each, and whether it is a struct by value.
+    result: bytes of the function's result.
+    body: the function's first byte past the patch site.
+    site: bytes of the function from its patch site on.
+    """
 
     function: str
     programs: Annotated[tuple[tuple[_Kind, Positive], ...], Meta(min_length=1)]
@@ -72,8 +78,13 @@ class _Trampoline(Entry, frozen=True):
 
 
 class _Kernel(store.Kernel, frozen=True):
-    """banner: as /proc/version has it. run_ctx, cookie_at: of struct bpf_tramp_run_ctx its bytes, and where the cookie is in it.
-    direct_jmp: is a trampoline that calls the function entered by a jump? guards: their addresses."""
+    """A kernel with its trampolines.
+
+    banner: the text of /proc/version.
+    run_ctx, cookie_at: bytes of struct bpf_tramp_run_ctx, and the offset of the cookie in it.
+    direct_jmp: is a trampoline that calls the function entered by a jump?
+    guards: guard -> its address.
+    """
 
     isa: IsaName
     release: Release
@@ -191,7 +202,7 @@ def whole(isa: Isa, address: int, data: bytes) -> bytes:
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
-    """As the file has it: a line for each trampoline."""
+    """The text of the file: a line for each trampoline."""
     return store.whole(store.lines(kernel, "  ", "refused", "trampolines") for kernel in kernels)
 
 
