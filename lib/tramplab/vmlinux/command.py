@@ -142,7 +142,7 @@ def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str,
 
 
 def _estimates(machine: RealMachine, function: str, measured: list[Measured], core: Core) -> dict[str, Any]:
-    """Cycles over the unhooked call for each hook; why there are none where the model does not know an instruction."""
+    """The cycles that each hook adds; or why there are none, where the model does not know an instruction."""
     idle = next((m for m in measured if m.hook.name == "none"), None) or measure.every(machine, function, ["none"])[0]
     out: dict[str, Any] = {}
     for m in measured:

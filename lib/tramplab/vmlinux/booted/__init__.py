@@ -19,14 +19,14 @@ from .text import Text
 
 
 class _BootArch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     def boot(self, opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
-        """Patch everything: the shape of the patch sites, as data/releases.yml names it, and in words what was done. mitigations:
-        one of MITIGATIONS."""
+        """Patch the text; gives the shape of the patch sites, as data/releases.yml names it, and in words what was patched.
+        mitigations: one of MITIGATIONS."""
 
     def compiled(self, entry: bytes, at: int, shape: str) -> int | None:
-        """Where the compiler's record of a function points, by its first bytes, with an idle site; None if it has none."""
+        """The address that the compiler's record of a function points at, by its first bytes; None if they are no idle site."""
 
 
 _MODULES: dict[str, _BootArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
@@ -65,5 +65,5 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
 
 
 def compiled(isa: str, entry: bytes, at: int, shape: str) -> int | None:
-    """Where the compiler's record of a function at an address points, by its first bytes; None if it has no idle site."""
+    """The address that the compiler's record of a function points at, by its first bytes; None if they are no idle site."""
     return _MODULES[isa].compiled(entry, at, shape)

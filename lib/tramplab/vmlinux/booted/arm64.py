@@ -18,7 +18,7 @@ def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:
-    """The record points at the first of the NOPs, the two before the function included."""
+    """The address of the first NOP, which may be one of the two before the function; None if the site is not idle."""
     if entry[:8] != MOV_X9_LR + NOP:
         return None
     return at - 8 if shape == "literal-mov-bl" else at

@@ -7,11 +7,11 @@ from __future__ import annotations
 #: has neither IBRS of its own nor a fix for SRSO (arch/x86/kernel/cpu/bugs.c, spectre_v2_select_mitigation() and
 #: srso_apply_mitigation(); 706d51681d63, e7862eda309e, fb3bd914b3ec).
 LINKED, NONE, RETPOLINES, SAFE, SRSO = MITIGATIONS = ("linked", "none", "retpolines", "safe-returns", "srso")
-#: Those that a CPU is booted with.
+#: The mitigations that some CPU is booted with.
 WITH = (RETPOLINES, SAFE, SRSO)
-#: To what a return jumps, where it does.
+#: Mitigation -> the thunk that a return jumps to.
 RETURN_THUNKS = {LINKED: "__x86_return_thunk", SAFE: "srso_return_thunk", SRSO: "srso_return_thunk"}
-#: With which of them a branch to what a register holds stays the retpoline that it is linked as.
+#: Mitigations with which an indirect branch stays the retpoline that it is linked as.
 RETPOLINED = (RETPOLINES, SRSO)
 #: Instructions that SRSO gives each return more, JMP, CALL, LEA and RET instead of RET; and each call of what a register holds,
 #: whose thunk is CALL, MOV and such a return, and whose site no NOP fills (counted in Debian's images, see the tests).

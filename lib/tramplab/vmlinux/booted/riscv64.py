@@ -11,7 +11,7 @@ from .text import Text
 #: Eight bytes of the NOPs that a compiler leaves, how many they are, and how they are called.
 _COMPILED = {C_NOP * 4: (4, "compressed NOPs"), NOP4 * 2: (2, "NOPs")}
 _WORDS = {2: "two", 4: "four", 8: "eight"}
-#: Sites that are NOPs when they are idle: their bytes.
+#: Shape -> bytes, of sites that are NOPs when they are idle.
 _NOPS = {"detour16": 16, "detour8": 8}
 
 
@@ -35,12 +35,12 @@ def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
 
 
 def _idle(shape: str) -> bytes:
-    """An idle site that is nothing but NOPs; empty where it is more."""
+    """The bytes of an idle site that is nothing but NOPs; empty where it is more."""
     return NOP4 * (_NOPS.get(shape, 0) // len(NOP4))
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:
-    """The record points at the first of the NOPs, those before the function included."""
+    """The address of the first NOP, which may lie before the function; None if the site is not idle."""
     if shape in _NOPS:
         return at if entry.startswith(_idle(shape)) else None
     is_auipc = int.from_bytes(entry[:4], "little") & 0xFFF == int.from_bytes(auipc(T0, 0), "little")

@@ -10,8 +10,8 @@ _SAMPLE, _MOST = 500, 0.9
 
 
 def entries(opened: Opened, text: Text, *compiled: bytes) -> tuple[bytes, list[int]]:
-    """The addresses of all functions in the kernel's text that begin with these bytes: with the first of them with which any does,
-    which is given, too. Raises TramplabError where none does: in a kernel without dynamic ftrace."""
+    """The first of these beginnings that any function in the kernel's text has, and the addresses of all functions that begin so.
+    Raises TramplabError where none does: in a kernel without dynamic ftrace."""
     first, last = opened.text
     for code in compiled:
         addresses = {s.address for s in opened.image.every if first <= s.address < last - len(code)}
@@ -21,7 +21,7 @@ def entries(opened: Opened, text: Text, *compiled: bytes) -> tuple[bytes, list[i
 
 
 def no_sites(opened: Opened) -> TramplabError:
-    """For a kernel whose functions cannot be traced."""
+    """The error for a kernel whose functions cannot be traced."""
     return TramplabError(
         f"{opened.payload.path} ({opened.version}) has no patch sites: give a kernel with CONFIG_DYNAMIC_FTRACE=y and "
         f"CONFIG_FUNCTION_TRACER=y."
@@ -29,6 +29,7 @@ def no_sites(opened: Opened) -> TramplabError:
 
 
 def mostly(text: Text, found: list[int], offset: int, wanted: bytes) -> bool:
-    """Do these bytes lie so far from nearly every one? A sample says: padding may look like them here and there."""
+    """Are these the bytes at an offset from nearly every address found? A sample decides: padding may look like them here and
+    there."""
     sample = found[:: max(1, len(found) // _SAMPLE)]
     return sum(text.read(a + offset, len(wanted)) == wanted for a in sample) > _MOST * len(sample)

@@ -34,7 +34,7 @@ class Text:
         return int.from_bytes(self.read(address, 8), "little")
 
     def segments(self) -> tuple[Segment, ...]:
-        """As it is now."""
+        """The segments as they are now."""
         return tuple(replace(s, data=bytes(data)) if isinstance(data, bytearray) else s for s, data in self._parts)
 
     def _at(self, address: int, size: int) -> tuple[int, bytes | bytearray]:

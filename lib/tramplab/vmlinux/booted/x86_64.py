@@ -26,13 +26,13 @@ _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:
-    """The site is the function's first instruction, or the one behind its landing pad."""
+    """The address of the function's first instruction, or of the one behind its landing pad; None if that is no idle site."""
     skip = len(ENDBR64) if entry.startswith(ENDBR64) else 0
     return at + skip if entry[skip : skip + 5] == NOP5 else None
 
 
 def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
-    """Patch everything. There is one shape."""
+    """Patch the text; all sites have one shape."""
     returns = [] if mitigations == LINKED else list(_return_sites(opened, text))
     done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, _spared(opened, mitigations))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
@@ -54,8 +54,8 @@ def _safe(opened: Opened) -> int:
 
 
 def _spared(opened: Opened, mitigations: str) -> set[int]:
-    """Where alternatives stay as linked: in the return thunk, which a boot that knows a better one makes a trap for those that
-    still come by; and in the thunks of registers, which are linked as retpolines, where these are wanted."""
+    """The sites where alternatives stay as linked: in the return thunk, which a boot with another thunk makes a trap; and in the
+    thunks of registers, which are linked as retpolines, where these are wanted."""
     spared: set[int] = set()
     for s in opened.image.symbols.values() if mitigations != NONE else ():
         if s.name == RETURN_THUNKS[LINKED] or (mitigations in RETPOLINED and _THUNK.match(s.name)):
@@ -64,7 +64,7 @@ def _spared(opened: Opened, mitigations: str) -> set[int]:
 
 
 def _sites(opened: Opened, text: Text) -> int:
-    """Each function's call of __fentry__, which may lie behind a landing pad; those that a linker made NOPs stay."""
+    """Make each function's call of __fentry__, which may lie behind a landing pad, a NOP; gives how many there are."""
     fentry, (first, last) = opened.address("__fentry__"), opened.text
     count = 0
     for address in {s.address for s in opened.image.every if first <= s.address < last - 16}:
@@ -81,7 +81,7 @@ def _sites(opened: Opened, text: Text) -> int:
 
 
 def _static_calls(opened: Opened, text: Text) -> int:
-    """Sites of static calls: each calls, or jumps to, what its key holds; nothing where that is nothing."""
+    """Make each site of a static call call, or jump to, what its key holds; gives how many there are."""
     done = 0
     for site, key, tail in static_calls(opened, text.read):
         now, target = text.read(site, 2), text.word(key)
@@ -157,8 +157,8 @@ def _return_sites(opened: Opened, text: Text) -> Iterator[tuple[int, int]]:
 
 
 def _returns(text: Text, sites: list[tuple[int, int]], thunk: int = 0) -> int:
-    """Jumps to the return thunk become returns, or jumps to another one, and INT3 fills what is left; but for those in whose place
-    an alternative is."""
+    """Make jumps to the return thunk returns, or jumps to another thunk, with INT3 behind; gives how many there are. Sites where an
+    alternative was put are left out."""
     done = 0
     for site, skip in sites:
         if text.read(site + skip, 1) == JMP.encode(0, 0)[:1]:
@@ -168,7 +168,7 @@ def _returns(text: Text, sites: list[tuple[int, int]], thunk: int = 0) -> int:
 
 
 def _retpolines(opened: Opened, text: Text) -> int:
-    """Calls of and jumps to the thunk of a register become calls and jumps through that register."""
+    """Make calls of and jumps to the thunk of a register calls and jumps through that register; gives how many there are."""
     thunks = {s.address: m[1] for s in opened.image.symbols.values() if (m := _THUNK.match(s.name))}
     done = 0
     for site in _named(opened, text, "__retpoline_sites"):

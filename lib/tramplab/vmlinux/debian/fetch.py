@@ -27,7 +27,7 @@ _DAMAGED = (tarfile.TarError, lzma.LZMAError, EOFError, ValueError)
 
 
 class Gone(TramplabError):
-    """The archives do not have these packages."""
+    """Raised where the archives do not have these packages."""
 
     status = 3
 
@@ -54,7 +54,7 @@ def of_apt() -> tuple[str, ...]:
 
 
 def there(package: Package) -> bool:
-    """Whether the image is in the cache."""
+    """Is the image in the cache?"""
     return cache.place(_name(package)).is_file()
 
 

@@ -11,7 +11,8 @@ from .hook import FIRST, Absent, Expected, Hook, Observed, require
 
 
 def register(machine: RealMachine, function: Function, target: int) -> int:
-    """A direct call as it is registered: an ops of its own, and where the release keeps one, an entry in the table of them."""
+    """Register a direct call: an ops of its own, and an entry in the table of direct calls where the release has one; gives the
+    ops."""
     require(machine, "call_direct_funcs")
     regs = FL_SAVE_REGS if machine.opened.has("ftrace_regs_caller") else 0
     ops = layout.ops(

@@ -38,7 +38,7 @@ _Made = tuple[int, dict[str, int], Observed]
 
 
 def _bare(machine: RealMachine, function: Function, wanted: str) -> _Made:
-    """One with one handler, which keeps the site's address and the caller's, which it is given since v6.5."""
+    """A struct fprobe with one handler, which keeps the addresses of the site and, given since v6.5, of the caller."""
     name = ENTRY if wanted == "entry_handler" else RETURN
     code, block = handler(machine, name, Given(1), Given(2), 0)
     has_ip = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
@@ -48,8 +48,8 @@ def _bare(machine: RealMachine, function: Function, wanted: str) -> _Made:
 
 
 def _link(machine: RealMachine, function: Function, *wanted: str) -> _Made:
-    """That of a link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a
-    cookie; with both handlers it is a session, whose program sees the return last."""
+    """The struct fprobe of a link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own,
+    without a cookie; with both handlers it is a session, whose program sees the return last."""
     session = machine.opened.types.enumerator("BPF_TRACE_KPROBE_SESSION") if len(wanted) > 1 else 0
     if session is None:
         raise Absent(f"a link of kprobe_multi has one end in {machine.opened.version}, which has no sessions")
@@ -99,7 +99,7 @@ def _with_ops(machine: RealMachine, function: Function, probe: int, leaves: bool
 
 
 def _in_tables(machine: RealMachine, function: Function, probes: list[int]) -> None:
-    """fprobes of one function, in the table of fprobes and in that of functions."""
+    """Put fprobes of one function into the table of fprobes and that of functions."""
     ip, table = function.site.ip, variable(machine, "fprobe_ip_table")
     entries = [_listed(machine, ip, probe) for probe in probes]
     if machine.opened.has("fprobe_rht_params"):
@@ -110,7 +110,7 @@ def _in_tables(machine: RealMachine, function: Function, probes: list[int]) -> N
 
 
 def _listed(machine: RealMachine, ip: int, probe: int) -> int:
-    """An fprobe in the table of fprobes; gives its entry for the table of functions."""
+    """Put an fprobe into the table of fprobes; gives its entry for the table of functions."""
     one, inside = machine.opened.struct("fprobe_hlist"), machine.opened.struct("fprobe_hlist_node")
     listed = machine.block(layout.fields(machine, "fprobe_hlist", {"fp": probe, "size": 1}) + bytes(inside.size))
     node = listed + one.fields["array"].offset
@@ -122,8 +122,8 @@ def _listed(machine: RealMachine, ip: int, probe: int) -> int:
 
 
 def _growing(machine: RealMachine, table: int, entries: list[int], ip: int) -> None:
-    """A rhltable as rhltable_init() makes it with the kernel's own parameters, with entries of one key in it, each a struct
-    rhlist_head: the newest in the bucket's chain, and the others behind it on a list of their own."""
+    """Fill a rhltable as rhltable_init() does with the kernel's own parameters. Its entries, each a struct rhlist_head, have one
+    key: the newest is in the bucket's chain, and the others behind it on a list of their own."""
     parameters = machine.opened.struct("rhashtable_params")
     given = machine.address("fprobe_rht_params")
     machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, parameters.size))
@@ -141,7 +141,7 @@ def _growing(machine: RealMachine, table: int, entries: list[int], ip: int) -> N
 
 
 def _by_ops(machine: RealMachine, function: Function, count: int) -> None:
-    """Through the ops that all fprobes without an exit handler share."""
+    """Register them through the ops that all fprobes without an exit handler share."""
     ops = machine.address("fprobe_ftrace_ops")
     flags = inplace.start(machine, ops, [function.site.ip])
     inplace.note(machine, {"nr_ftrace_fprobes": (4, count), "fprobe_ftrace_registered": (1, 1)})
@@ -150,7 +150,7 @@ def _by_ops(machine: RealMachine, function: Function, count: int) -> None:
 
 
 def _by_graph(machine: RealMachine, function: Function, count: int) -> None:
-    """Through the graph tracer that the others share."""
+    """Register them through the graph tracer that the others share."""
     inplace.note(machine, {"nr_fgraph_fprobes": (4, count), "fprobe_graph_registered": (1, 1)})
     graph.register(machine, function, variable(machine, "fprobe_graph_ops"))
 

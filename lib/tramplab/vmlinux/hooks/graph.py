@@ -63,7 +63,7 @@ def register(machine: RealMachine, function: Function, tracer: int) -> None:
 
 
 def _single(machine: RealMachine, tracer: int) -> None:
-    """Up to v6.10 the handlers stand in variables; where no other ops is registered they are called without a test of the hash."""
+    """Register the tracer up to v6.10: its handlers stand in variables, and without other ops no hash is tested for them."""
     entry, leave = (inplace.get(machine, "fgraph_ops", tracer, name) for name in ("entryfunc", "retfunc"))
     machine.write_u64(variable(machine, "ftrace_graph_entry"), entry)
     machine.write_u64(variable(machine, "ftrace_graph_return"), leave)
@@ -71,7 +71,7 @@ def _single(machine: RealMachine, tracer: int) -> None:
 
 
 def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int, none: int) -> None:
-    """The tracer's own ops: on the list of graph_ops, and never called itself."""
+    """Put the tracer's own ops, which is never called itself, on the list of graph_ops."""
     gops = inplace.member(machine, "fgraph_ops", tracer, "ops")
     inplace.start(machine, gops, [function.site.ip], none)
     flags = inplace.get(machine, "ftrace_ops", gops, "flags") | FL_ENABLED | layout.FL_SUBOP
@@ -81,7 +81,7 @@ def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int
 
 
 def _place(machine: RealMachine, tracer: int) -> None:
-    """The first place of the array, and, where the kernel has a static call for a tracer that is alone, that one."""
+    """Put the tracer into the first place of the array, and into the static call for a tracer that is alone, if there is one."""
     entry, leave = (inplace.get(machine, "fgraph_ops", tracer, name) for name in ("entryfunc", "retfunc"))
     put(machine, "fgraph_ops", tracer, {"idx": 0, "saved_func": entry})
     stub = variable(machine, "fgraph_stub")

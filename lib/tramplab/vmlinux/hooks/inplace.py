@@ -32,7 +32,7 @@ def member(machine: RealMachine, struct: str, at: int, name: str) -> int:
 
 
 def variable(machine: RealMachine, name: str) -> int:
-    """Where a variable lies; raises Absent where the image neither names it nor can it be found from code."""
+    """The address of a variable; raises Absent where the image does not name it and it cannot be found from code."""
     try:
         return machine.data(name)
     except TramplabError as e:
@@ -63,13 +63,13 @@ def start(machine: RealMachine, ops: int, ips: list[int], notrace: int = 0) -> i
 
 
 def empty_list(machine: RealMachine, struct: str, at: int, name: str) -> None:
-    """A list_head with nothing on it, if the struct has that member."""
+    """Make a list_head empty, if the struct has that member."""
     if machine.opened.types.has(struct, name):
         fill_list(machine, member(machine, struct, at, name))
 
 
 def fill_list(machine: RealMachine, head: int, *entries: int) -> None:
-    """A list_head with these entries on it, in this order."""
+    """Put these entries on a list_head, in this order."""
     every = [head, *entries]
     for before, at, after in zip([every[-1], *every[:-1]], every, [*entries, head], strict=True):
         machine.write(at, after.to_bytes(8, "little") + before.to_bytes(8, "little"))

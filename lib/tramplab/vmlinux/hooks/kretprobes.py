@@ -46,7 +46,8 @@ def make(machine: RealMachine, to: int) -> tuple[int, Observed]:
 
 
 def event(machine: RealMachine, _: int) -> tuple[int, Observed]:
-    """The same of a perf event with a BPF program: the program is given the caller and the function's value, in the registers."""
+    """A perf event's struct kretprobe with a BPF program, and what a call must show of it: the program is given the caller and the
+    function's value, in the registers."""
     left = programs.DISPATCHERS[True]
     require(machine, left)
     prog, seen = programs.program(machine, True, machine.machine.return_to)

@@ -42,7 +42,7 @@ def rings(machine: RealMachine) -> bool:
 
 
 def listed(machine: RealMachine, head: int, nodes: Nodes) -> None:
-    """Nodes on a list, as rethook_add_node() puts them there; each that is on it has one reference."""
+    """Put nodes on a list, as rethook_add_node() does; each that is on it has one reference."""
     size, first = machine.opened.struct(nodes.struct).size, 0
     for _ in range(nodes.count):
         at = machine.block(bytes(size))
@@ -53,7 +53,7 @@ def listed(machine: RealMachine, head: int, nodes: Nodes) -> None:
 
 
 def ring(machine: RealMachine, head: int, nodes: Nodes) -> None:
-    """Nodes in a ring of the only CPU, as objpool_init() makes it: behind its head, and the nodes behind the ring."""
+    """Put nodes into the ring of the only CPU, as objpool_init() makes it: behind its head, with the nodes behind the ring."""
     entries = machine.opened.struct("objpool_slot").fields["entries"].offset
     size = machine.opened.struct(nodes.struct).size + 7 & ~7
     count, capacity = nodes.count, 1 << (nodes.count - 1).bit_length()

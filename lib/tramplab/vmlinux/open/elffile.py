@@ -51,9 +51,9 @@ def _loads(payload: Payload) -> list[Load]:
 
 
 def _placed(loads: list[Load], symbols: Symbols, path: Path) -> tuple[Load, ...]:
-    """The same where it lies until each CPU has a copy of what is per-CPU, in order. On x86-64 that is linked at zero up to
-    v6.14, and the symbol __per_cpu_load says where it is loaded; the physical addresses would, too, but tools that rewrite a
-    vmlinux lose them."""
+    """The segments in order, per-CPU data where it lies until each CPU has a copy. On x86-64 that is linked at zero up to v6.14,
+    and the symbol __per_cpu_load says where it is loaded; the physical addresses would, too, but tools that rewrite a vmlinux lose
+    them."""
     first = next((address for name, address, _ in symbols if name == "__per_cpu_load"), None)
     if first is None and any(load.address < KERNEL for load in loads):
         raise TramplabError(
@@ -68,7 +68,7 @@ def _placed(loads: list[Load], symbols: Symbols, path: Path) -> tuple[Load, ...]
 
 
 def _adjusted(payload: Payload, found: dict[str, Section], loads: list[Load], symbols: Symbols) -> list[Load]:
-    """The same with the pointers adjusted that a relocatable kernel adjusts at boot; x86-64's has them. Raises TramplabError
+    """The segments with the pointers adjusted that a relocatable kernel adjusts at boot; x86-64's are already. Raises TramplabError
     where the list of them was taken out, as older builds do with the vmlinux for riscv64 (arch/riscv/Makefile.postlink)."""
     isa, rela = payload.isa.name, found.get(".rela.dyn")
     if isa == "x86_64":

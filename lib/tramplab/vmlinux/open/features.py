@@ -15,7 +15,7 @@ def features(opened: Opened, shape: str) -> Features:
     """The features that the slow path and BPF's trampolines ask for, by their names in data/releases.yml. shape: of the patch
     sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). What the image does not
     tell is as in the nearest release known: the bits of a record's counter where no type names its flags, and for which functions
-    BPF makes trampolines, but where its code for arguments on the stack is there."""
+    BPF makes trampolines unless its code for arguments on the stack is there."""
     types = opened.types
     lowest = next(filter(None, map(types.enumerator, _LOWEST_FLAG)), 0)
     usual = releases.features(opened.isa, releases.nearest(opened.release), {})

@@ -11,7 +11,7 @@ from .unpacking.payload import Payload
 
 #: The link address is a multiple of this, and the offset that the header has.
 _ALIGN = 1 << 21
-#: Where it is where nothing in the image tells (the kernel's KERNEL_LINK_ADDR).
+#: The link address where nothing in the image tells it (the kernel's KERNEL_LINK_ADDR).
 _USUAL = {"riscv64": 0xFFFFFFFF80000000}
 
 

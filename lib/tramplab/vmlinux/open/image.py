@@ -21,7 +21,7 @@ from .opening import opening
 from .parts import BANNER, Load
 from .unpacking.payload import Payload, unpack
 
-#: Code that stands between a site and what it calls, by how its symbols begin.
+#: Beginnings of the symbols of code that stands between a site and what it calls.
 TRAMPOLINES = re.compile(
     r"(ftrace_(regs_)?call\w*|ftrace_(common|stub|epilogue|graph_call)\w*|return_to_handler"
     r"|arch_rethook_trampoline|__kretprobe_trampoline)$"
@@ -54,7 +54,7 @@ class Opened:
 
     @property
     def isa(self) -> Isa:
-        """Of the payload."""
+        """The ISA that the kernel is for."""
         return self.payload.isa
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Opened:
         return symbol in self.image.symbols
 
     def address(self, symbol: str) -> int:
-        """Where a symbol lies; raises TramplabError with near matches."""
+        """The address of a symbol; raises TramplabError with near matches."""
         try:
             return self.image.symbols[symbol].address
         except KeyError:
@@ -130,8 +130,8 @@ def _opened(path: Path) -> Opened:
 
 
 def _text(loads: Iterable[Load], start: int, end: int) -> tuple[int, int] | None:
-    """Where the text begins, and where it ends: with its segment where the symbol behind it is aligned further than that, as by
-    LLD, and nothing lies between. None where no segment has it."""
+    """The beginning and the end of the text: the end of its segment, if the symbol behind the text is only aligned further, as by
+    LLD. None where no segment has it."""
     inside = next((load for load in loads if load.address <= start < load.address + load.size), None)
     last = inside.address + inside.size if inside else 0
     if start >= end or end - last >= _ALIGNED or any(last <= load.address < end for load in loads):

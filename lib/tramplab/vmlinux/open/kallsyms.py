@@ -32,10 +32,11 @@ _KERNEL = 1 << 63  # addresses from here on are the kernel's
 
 @dataclass(frozen=True)
 class Table:
-    """All symbols, in the order of the table, which is that of their addresses; `layout` says in words how values were kept.
+    """All symbols, in the order of the table, which is that of their addresses.
 
+    layout: in words how values were kept.
     based: does the table say itself for which addresses the kernel was linked? If not, values count from where the data was said
-    to lie. That of a per-CPU symbol of x86-64 may count from the CPU's own area, in any case.
+        to lie. That of a per-CPU symbol of x86-64 may count from the CPU's own area, in any case.
     """
 
     names: list[str]
@@ -78,7 +79,7 @@ def _token_tables(data: bytes | bytearray) -> Iterator[tuple[int, int, list[str]
 
 
 def _begin(parts: list[bytes]) -> tuple[int, ...]:
-    """Where each of these begins when a zero stands behind each."""
+    """The offset at which each of these begins when they follow each other with a zero behind each."""
     return tuple(itertools.accumulate((len(p) + 1 for p in parts[:-1]), initial=0))
 
 
@@ -168,5 +169,5 @@ def _values(data: bytes | bytearray, head: int, behind: int, number: int, addres
 
 
 def _in_order(values: np.ndarray) -> bool:
-    """A table's values are, but for a few symbols that have no place in the text."""
+    """Are values in order, as a table's are but for a few symbols that have no place in the text?"""
     return len(values) > 1 and values[-1] > values[0] and float((values[1:] >= values[:-1]).mean()) > 0.999

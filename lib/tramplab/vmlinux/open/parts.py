@@ -33,7 +33,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Parts:
-    """types: layouts and prototypes. symbols_from, facts: for the reader."""
+    """What is in an image. types: layouts and prototypes. symbols_from, facts: for the reader."""
 
     loads: tuple[Load, ...]
     symbols: Symbols
@@ -43,12 +43,12 @@ class Parts:
 
 
 def named(table: Table, moved: int = 0) -> Symbols:
-    """The symbols of a table, moved by so many bytes; their sizes it does not say."""
+    """The symbols of a table, moved by so many bytes; a table does not say their sizes."""
     return [(name, value + moved, 0) for name, value in zip(table.names, table.values, strict=True)]
 
 
 def no_symbols(path: Path) -> TramplabError:
-    """For an image that names nothing."""
+    """The error for an image that names nothing."""
     return TramplabError(
         f"{path} has no table of symbols (kallsyms), or none that is whole: give the vmlinux of its build, or a kernel with "
         f"CONFIG_KALLSYMS=y."
@@ -56,7 +56,7 @@ def no_symbols(path: Path) -> TramplabError:
 
 
 def no_types(path: Path) -> TramplabError:
-    """For an image that says nothing of its structs."""
+    """The error for an image that says nothing of its structs."""
     return TramplabError(
         f"{path} has neither BTF nor DWARF, so the layout of its structs is unknown: give a kernel with "
         f"CONFIG_DEBUG_INFO_BTF=y, or the vmlinux of its build with debug info."
@@ -64,5 +64,5 @@ def no_types(path: Path) -> TramplabError:
 
 
 def too_large(path: Path, size: int) -> TramplabError:
-    """For an image that would take more memory than any kernel does."""
+    """The error for an image that would take more memory than any kernel does."""
     return TramplabError(f"{path} says that it takes {size} bytes of memory, which is no kernel's size: get the whole file again.")

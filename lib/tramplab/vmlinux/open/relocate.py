@@ -53,7 +53,7 @@ def listed(data: bytes, isa: str) -> Relocations:
 
 
 def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | None:
-    """The address of the image's first byte that fits its relocations best: a multiple of align, and offset; None if none does."""
+    """The address of the image's first byte that fits its relocations best: a multiple of align plus offset; None if none does."""
     step = max(1, len(found.places) // _SAMPLE)
     places = np.sort(found.places[::step])
     pointers = found.pointers[::step] if found.kind == "RELA" else None
@@ -68,8 +68,8 @@ def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | No
 
 
 def pointed(data: bytes, symbols: Iterable[int], align: int, offset: int) -> int | None:
-    """The same of an image without relocations, whose pointers are as linked: the address by which most of them lead to symbols,
-    which are told as distances from the image's first byte; None if too few do."""
+    """The address of the first byte of an image without relocations, whose pointers are as linked: that by which most of them lead
+    to symbols; None if too few do. symbols: their distances from the image's first byte. align, offset: as for linked()."""
     words, known = np.frombuffer(data, "<u8", len(data) // 8), np.unique(np.array(list(symbols), np.uint64))
     words = words[words >= _KERNEL]
     if len(words) < _FEWEST:
@@ -83,8 +83,8 @@ def pointed(data: bytes, symbols: Iterable[int], align: int, offset: int) -> int
 
 
 def adjust(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
-    """A copy of bytes that lie at `base` as they were linked, with those of their pointers in place that RELA has. Those in front
-    of RELR were found by where they stand, and are not put over anything but zero."""
+    """A copy of bytes that lie at `base` as they were linked, with the pointers of RELA entries put in their places. Entries in
+    front of RELR were found by where they stand, so their pointers replace nothing but zero."""
     out = bytearray(data)
     into = np.frombuffer(out, np.uint8)
     at = (found.adjusted - np.uint64(base)).astype(np.int64)
@@ -96,8 +96,8 @@ def adjust(data: bytes | memoryview, found: Relocations, base: int) -> bytearray
 
 
 def _fits(words: np.ndarray, places: np.ndarray, pointers: np.ndarray | None, base: int) -> float:
-    """How many of the words at these places are what they should be: a pointer of RELR into the image; zero, or the pointer, of
-    RELA."""
+    """The share of the words at these places that are as they should be: for RELR a pointer into the image; for RELA zero, or the
+    pointer."""
     at = (places - np.uint64(base)).astype(np.int64) // 8
     now = words[np.clip(at, 0, len(words) - 1)]
     right = (now - np.uint64(base)) < np.uint64(16 * len(words)) if pointers is None else (now == 0) | (now == pointers)

@@ -31,7 +31,7 @@ class Section:
     size: int
 
     def of(self, data: bytes) -> bytes:
-        """Its bytes."""
+        """The bytes of the section in its file's data."""
         return data[self.at : self.at + self.size]
 
 
@@ -47,7 +47,7 @@ class Segment:
 
 
 def damaged(path: Path, what: str) -> TramplabError:
-    """For an ELF file that contradicts itself."""
+    """The error for an ELF file that contradicts itself."""
     return TramplabError(f"{path} is damaged, {what}: get the whole file again.")
 
 

@@ -10,9 +10,9 @@ from ...emulate.image import Symbol
 from .image import Opened
 from .missing import similar
 
-#: Text that nothing may trace, by how the symbols of its ends begin: noinstr functions, and the entries from user space.
+#: Beginnings of the symbols at the ends of text that nothing may trace: noinstr functions, and the entries from user space.
 _NEVER = ("__noinstr_text", "__entry_text")
-#: The text that boot frees.
+#: The beginning of the symbols at the ends of the text that boot frees.
 _INIT = "_sinittext", "_einittext"
 #: Suffixes that GCC gives to a cold part of a function, and to a copy that it calls instead of the function.
 _COLD, _COPY = re.compile(r"(.+)\.cold(\.\d+)*$"), re.compile(r"(\.(isra|constprop|part)\.\d+)+$")
@@ -25,7 +25,7 @@ def forbidden(opened: Opened, address: int) -> bool:
 
 
 def untraced(opened: Opened, name: str, traceable: Callable[[Symbol], bool]) -> TramplabError:
-    """Why a function cannot be traced, and what to do. traceable: says it of any symbol."""
+    """The error for a function that cannot be traced, with why and what to do. traceable: says of a symbol whether it can be."""
     path, symbol = opened.payload.path, opened.image.symbols.get(name)
     if symbol is not None:
         return TramplabError(f"{name} of {path} cannot be traced, {_why(opened, symbol)}.")

@@ -43,9 +43,9 @@ _NOT_MODELLED = {
     "KCOV": "not modelled: each block of code is told to KCOV",
     "STACKPROTECTOR=n": "not modelled: no function checks its stack, as the lab's do",
 }
-#: What of the lab's stands for a function of the kernel's own, and counts as a callback.
+#: Functions of the lab's that stand for one of the kernel's own, and count as callbacks.
 _STANDS_FOR = {"lab_livepatch": "klp_ftrace_handler"}
-#: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
+#: The lab's targets of direct calls, which count as trampolines in the lab and as callbacks in a real kernel's run.
 _TARGETS = ("lab_direct",)
 
 
@@ -60,7 +60,7 @@ class Pair:
 
     @property
     def off(self) -> float | None:
-        """By what part of the real kernel's instructions the lab is off; None where the real one executes none."""
+        """How far the lab is off, as a part of the real kernel's instructions; None where that executes none."""
         return (self.lab[0] - self.real[0]) / self.real[0] if self.real[0] else None
 
 
@@ -133,8 +133,7 @@ def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args: 
 
 
 def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, tuple[int, int, int]]:
-    """Instructions, loads and stores of the lab's own run, by component, without MADE; raises TramplabError for a hook that it has
-    not there."""
+    """Instructions, loads and stores of the lab's own run, by component, without MADE; raises TramplabError as _run() does."""
     made = _run(isa, release, hook, *overridden)
     parts = {c: made.counts.by_component[c] for c in COMPARED}
     for name, counts in made.counts.by_symbol.items():
@@ -147,7 +146,7 @@ def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict
 
 def added(isa: str, release: str, hook: str, *overridden: tuple[str, Any], args: int) -> int:
     """Instructions that a hook adds to a call in the lab, its callbacks and what a direct call leads to left out; raises
-    TramplabError for a hook that it has not there."""
+    TramplabError as _run() does."""
     total = []
     for name in (hook, "none"):
         made = _run(isa, release, name, *overridden, args=args)

@@ -35,8 +35,8 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
     "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
 }
-#: Those that only kernels of one ISA have. x86-64's has frame pointers where it unwinds by them; a single function may have one in
-#: any kernel.
+#: ISA -> options that only its kernels have. x86-64's has frame pointers where it unwinds by them; a single function may have one
+#: in any kernel.
 _OF_ISA: dict[str, dict[str, Callable[[RealMachine], bool]]] = {
     "x86_64": {
         "FRAME_POINTER": lambda machine: machine.opened.types.has("unwind_state", "orig_sp"),
@@ -60,8 +60,8 @@ _PROLOGUE = 12  # instructions
 
 
 def of(machine: RealMachine) -> dict[str, Any]:
-    """Plain data: version, release, isa, the file's container and checksum, where it lies, config facts, what boot patched, what is
-    faked."""
+    """The facts as plain data: version, release, isa, the file's container and checksum, the addresses it is linked at, its
+    configuration, what boot patched, and what is faked."""
     opened = machine.opened
     return {
         "version": opened.version,

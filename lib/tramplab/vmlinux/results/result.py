@@ -51,7 +51,7 @@ def mitigated(opened: Opened, function: str) -> dict[str, dict[str, list[int]]]:
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:
-    """The counts that a hook can change: those outside the traced function and the callbacks, and with an idle row, over it."""
+    """The counts that a hook can change: those outside the traced function and the callbacks. idle: a row to subtract."""
     names = row["components"]["site"]
     total = {n: sum(row["components"][c][n] for c in ("site", "trampoline", "core")) for n in names}
     return {n: total[n] - added(idle)[n] for n in names} if idle else total

@@ -48,7 +48,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _made(result: dict[str, Any]) -> dict[str, list[str]]:
-    """Which hooks run code that the lab has made, by what that is."""
+    """Kind of code that the lab has made -> the hooks that run it."""
     names: dict[str, list[str]] = {}
     for row in result["hooks"]:
         if row["status"] == "measured" and made(row):
@@ -57,7 +57,7 @@ def _made(result: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def notes(result: dict[str, Any]) -> dict[str, list[str]]:
-    """The differences to a booted kernel that concern only some hooks, and which hooks."""
+    """Difference to a booted kernel -> the hooks that it concerns, where that is not all."""
     hooks: dict[str, list[str]] = {}
     for row in result["hooks"]:
         if "notes" in row:
@@ -89,7 +89,7 @@ def several_text(results: Labelled) -> str:
 
 
 def as_csv(results: Labelled) -> str:
-    """A line for each image, hook and component."""
+    """Results as CSV: a line for each image, hook and component."""
     buffer = io.StringIO()
     rows = [(path, result, row) for path, result in results for row in result["hooks"]]
     names = next((list(row["components"]["site"]) for *_, row in rows if row["status"] == "measured"), [])
@@ -159,7 +159,7 @@ def _short(row: dict[str, Any]) -> str:
 
 
 def _without(row: dict[str, Any]) -> str:
-    """Why there is no number."""
+    """The text in place of a number: why there is none."""
     return f"{'not there' if row['status'] == 'absent' else 'NOT MEASURED'}, {row['reason']}"
 
 

@@ -17,7 +17,7 @@ _BITS = (1 << 32) - 1
 
 
 def give_types(machine: Machine, area: Area, is_code: Callable[[int], bool]) -> None:
-    """From now on own code in an area has the type that a site asks for which looks at it. is_code: does an address lie in own
+    """From now on, give own code in an area the type that a call site asks for when it looks. is_code: does an address lie in own
     code, and not in front of it?"""
     isa, asked = machine.isa, _ASKED[machine.isa.name]
 
@@ -30,18 +30,18 @@ def give_types(machine: Machine, area: Area, is_code: Callable[[int], bool]) -> 
 
 
 def _x86_64(machine: Machine, pc: int) -> int:
-    """MOV r32, imm32 in front of the ADD that looks: the sum is to be zero."""
+    """The number that a site asks for: in MOV r32, imm32 in front of the ADD that looks, whose sum is to be zero."""
     return -int.from_bytes(machine.read(pc - 4, 4), "little") & _BITS
 
 
 def _arm64(machine: Machine, pc: int) -> int:
-    """Two MOVK behind the load, the lower half first."""
+    """The number that a site asks for: in two MOVK behind the load, the lower half first."""
     low, high = (int.from_bytes(machine.read(at, 4), "little") >> 5 & 0xFFFF for at in (pc + 4, pc + 8))
     return high << 16 | low
 
 
 def _riscv64(machine: Machine, pc: int) -> int:
-    """LUI and ADDIW behind the load, or the one of them that is enough."""
+    """The number that a site asks for: in LUI and ADDIW behind the load, or the one of them that is enough."""
     value, at = 0, pc + machine.instruction_at(pc).size
     for name, shift in (("lui", 12), ("addiw", 0)):
         i = machine.instruction_at(at)

@@ -21,7 +21,7 @@ VALUE = 0x5EED_0001
 
 @dataclass(frozen=True, repr=False)
 class Traced(Function):
-    """whole: is its body run? second: the address of the body's second instruction."""
+    """A traced function. whole: is its body run? second: the address of the body's second instruction."""
 
     whole: bool
     second: int
@@ -33,7 +33,7 @@ class Traced(Function):
 
     @property
     def said(self) -> str:
-        """For the reader of a result, what is run of the function; "" if all of it."""
+        """The words on what is run of the function; "" if all of it."""
         if self.whole:
             return ""
         return (

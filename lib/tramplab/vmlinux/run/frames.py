@@ -145,7 +145,7 @@ def _return(machine: RealMachine) -> Way:
     return Way(HOOKS["graph"].attach, "ftrace_return_to_handler", 0)
 
 
-#: Provider -> how it is brought to run on a kernel; raises Absent where that has none.
+#: Provider -> function that gives its way on a kernel, or raises Absent.
 _WAYS: dict[str, Callable[[RealMachine], Way]] = {
     "ftrace_caller": _hook("ops", "callback", 3),
     "ftrace_regs_caller": _regs,

@@ -30,7 +30,7 @@ def hash_of(machine: RealMachine, entries: Mapping[int, int]) -> int:
 
 
 def hash_plan(machine: RealMachine, entries: Mapping[int, int], take: Callable[[int], int]) -> tuple[int, list[Write]]:
-    """The same as a plan: its address, and the writes that make it in the room that take(bytes) gives."""
+    """A struct ftrace_hash as hash_of() makes it: its address, and the writes that make it in the room that take(bytes) gives."""
     bits, entry = bits_of(len(entries)), machine.opened.struct("ftrace_func_entry")
     hlist = entry.fields["hlist"].offset
     table, writes = [0] * (1 << bits), []

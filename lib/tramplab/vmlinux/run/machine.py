@@ -96,11 +96,12 @@ class RealMachine:
         return bool(self.features["call_ops"])
 
     def address(self, symbol: str) -> int:
-        """Where a function lies; raises TramplabError with near matches."""
+        """The address of a function; raises TramplabError with near matches."""
         return self.opened.address(symbol)
 
     def data(self, name: str) -> int:
-        """Where a variable lies, also where the image does not name its data; raises TramplabError where it cannot be found."""
+        """The address of a variable, also in an image that does not name its data; raises TramplabError where it cannot be
+        found."""
         if name not in self._variables:
             self._variables[name] = variables.variable(self.opened, name)
         return self._variables[name]
@@ -117,7 +118,8 @@ class RealMachine:
 
     @property
     def leave(self) -> Callable[[int], bytes] | None:
-        """A return at an address, where it is not the ISA's own: x86-64's with mitigations is a jump to its thunk."""
+        """address -> the bytes of a return there; None where it is the ISA's own. x86-64's with mitigations is a jump to its
+        thunk."""
         thunk = RETURN_THUNKS.get(self.mitigations)
         return functools.partial(_jump, self.address(thunk)) if thunk and self.opened.has(thunk) else None
 
@@ -236,14 +238,14 @@ class RealMachine:
         return _name(self.made, address) or self._symbol(address)
 
     def handlers(self, function: Traced) -> list[int]:
-        """Where own code begins that a hook of this function calls, of all that was made."""
+        """The addresses of own code, of all that was made, that a hook of this function calls."""
         component = self._component(function)
         return sorted({made.address for made in self.made if component(made.address) == "callback"})
 
     # inside
 
     def _arrived(self, stacked: int) -> None:
-        """At a function's body: keep registers, and the words that its caller put on the stack."""
+        """Called at a function's body: keep registers, and the words that its caller put on the stack."""
         self.at_body.append(self.machine.registers())
         first = self.at_body[-1][self.isa.sp] + self.isa.call_pushes
         self.stacked_at_body.append([self.machine.read_u64(first + 8 * n) for n in range(stacked)])

@@ -118,9 +118,11 @@ def _itself(machine: RealMachine, function: Traced) -> str:
 def row(m: Measured) -> dict[str, Any]:
     """A measurement as plain data.
 
-    components: counts by component. frame_bytes, frame_bytes_written: the trampolines' frame. stack_bytes: how deep the call goes.
-    return_mispredicts: see estimate.returnstack, without the callbacks' own, which have no thunks where a kernel's have. symbols:
-    instructions, loads and stores of each of the kernel's functions and trampolines that ran, and of what was generated for it.
+    components: counts by component.
+    frame_bytes, frame_bytes_written: size of the trampolines' frame, and how much of it they write.
+    stack_bytes: how deep the call goes.
+    return_mispredicts: see estimate.returnstack, without the callbacks' own, which have no thunks where a kernel's have.
+    symbols: instructions, loads and stores of each of the kernel's functions and trampolines that ran, and of generated code.
     notes: what is not as in a booted kernel, for this hook.
     """
     entry: dict[str, Any] = {"hook": m.hook.name, "status": m.status}

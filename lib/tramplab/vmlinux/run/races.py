@@ -32,7 +32,7 @@ def fitting(machine: RealMachine) -> list[Scheme]:
 
 
 def subjects_in(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:
-    """The same for the kernel of a file; raises TramplabError also where it holds none."""
+    """What subjects() gives for the kernel in a file; raises TramplabError also where there is none."""
     return subjects(open_image(path), name)
 
 
@@ -53,8 +53,8 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
 
 
 def _require_calls(scheme: Scheme, subject: Subject, machine: RealMachine) -> None:
-    """Call the function where nobody changes anything: before the plan, behind it, and where an ops has just been attached or is
-    about to go. Raises TramplabError where such a call does not return: that is no race, but something that is missing here."""
+    """Raise TramplabError unless calls return where nobody changes anything: before the plan, behind it, and where an ops has just
+    been attached or is about to go. One that does not is no race: something is missing here."""
     machine.machine.keep()
     lives = (step for ops in subject.ops for step in (ops.on, ops.off) if step is not None)
     for count in sorted({0, *lives, len(subject.steps)}):

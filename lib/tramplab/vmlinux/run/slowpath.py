@@ -57,17 +57,17 @@ class KernelOps(OpsMemory):
         self._blocks: dict[int, list[int]] = {}
 
     def claim(self) -> tuple[int, int]:
-        """Room for one more: (its number, address of the struct ftrace_ops)."""
+        """Room for an ops: (its number, address of the struct ftrace_ops)."""
         self._claimed += 1
         return self._claimed, self.heap.take(self.image.struct("ftrace_ops").size)
 
     def free(self, ops: Registered) -> list[Step]:
-        """The steps that give an ops and its hashes back."""
+        """The steps that free an ops and its hashes."""
         blocks = self._blocks.pop(ops.index, ())
         return [*(Free(self.heap, at, "a hash of the ops") for at in blocks), Free(self.heap, ops.address, "the ops itself")]
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
-        """What is written for an ops before it joins the list."""
+        """The writes that make an ops before it joins the list."""
         wanted = dict.fromkeys((ips[name] for name in ops.functions), 0)
         plan, steps = layout.hash_plan(self._machine, wanted, lambda size: self._taken(ops, size))
         hashes = self._taken(ops, self.image.struct("ftrace_ops_hash").size)

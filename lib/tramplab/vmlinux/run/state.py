@@ -67,7 +67,7 @@ def pointer(opened: Opened, value: int) -> int:
 
 
 def _x86_64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """Per-CPU data is linked at zero up to v6.14, and then gs leads to where it was loaded; later at its own addresses."""
+    """The state of x86-64: up to v6.14 per-CPU data is linked at zero and gs leads to where it was loaded; later gs is zero."""
     linked_at = opened.address("__per_cpu_start")
     base = 0 if linked_at >> 63 else opened.address("__per_cpu_load")
     machine.set_register("gs_base", base)
@@ -80,7 +80,7 @@ def _x86_64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
 
 
 def _current(opened: Opened) -> tuple[int, int]:
-    """Where the pointer to the current task lies in per-CPU data: a variable, or a member of one (v6.2 to v6.14)."""
+    """The place of the pointer to the current task in per-CPU data: a variable, or a member of one (v6.2 to v6.14)."""
     if opened.has("pcpu_hot"):
         return opened.address("pcpu_hot"), opened.struct("pcpu_hot").fields["current_task"].offset
     return opened.address("current_task"), 0
@@ -108,7 +108,7 @@ def _shadow(opened: Opened, machine: Machine, heap: Heap, task: int, register: s
 
 
 def _arm64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """The task is in SP_EL0, the per-CPU distance in TPIDR_EL1, the shadow call stack at X18."""
+    """The state of arm64: the task is in SP_EL0, the per-CPU distance in TPIDR_EL1, the shadow call stack at X18."""
     task = _task(opened, machine, heap)
     machine.set_register("sp_el0", task)
     machine.set_register("tpidr_el1", 0)
@@ -116,8 +116,8 @@ def _arm64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
 
 
 def _riscv64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """The task is in tp; the per-CPU distance is read from __per_cpu_offset, which is zero before boot; the shadow call stack is at
-    gp."""
+    """The state of riscv64: the task is in tp, and the shadow call stack at gp; the per-CPU distance is read from __per_cpu_offset,
+    which is zero before boot."""
     task = _task(opened, machine, heap)
     machine.set_register("tp", task)
     return Cpu(task, 0, _shadow(opened, machine, heap, task, "gp"))

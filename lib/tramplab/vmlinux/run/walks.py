@@ -48,8 +48,12 @@ _FINAL = 1
 
 @dataclass(frozen=True)
 class _SystemCall:
-    """getppid(2) of an ISA: the function that is traced, the first function in C, and the code that calls it; pt_regs as entry code
-    leaves it, by member and word."""
+    """getppid(2) of an ISA.
+
+    function: the function that is traced.
+    first, entry: the first function in C, and the code that calls it.
+    regs: members of pt_regs as entry code leaves it: (name, index of the word, value).
+    """
 
     function: str
     first: str
@@ -114,7 +118,7 @@ class Caller:
         self._stand_ins = frozenset(hooked)
 
     def walks(self, attach: Callable[[RealMachine, Function], object]) -> Iterator[Walk]:
-        """Of a hook: what is said in each handler of ours that it runs, and last of the sleeping task. Raises Absent."""
+        """The walks of a hook: in each handler of ours that it runs, and last of the sleeping task. Raises Absent."""
         machine = self._machine
         attach(machine, self.function)
         handlers = machine.handlers(self.function)
@@ -164,7 +168,7 @@ class Caller:
         return Walk(names, frames, over, asleep, None if answer is None else not answer)
 
     def _found(self, addresses: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-        """What is found of the frames in a chain."""
+        """The states of the frames in a chain, see Walk."""
         traced = Frame(self.function.address, self.function.address + self.function.size)
         made = {made.name for made in self._machine.made}
         inside = [n for n, a in enumerate(addresses) if traced.low <= a <= traced.high]
@@ -213,7 +217,7 @@ def _set_up_task(machine: RealMachine) -> None:
 
 
 def _behind(machine: RealMachine, of: _SystemCall) -> int:
-    """Where the function in C comes back to: behind the call in entry code, or where entry code lets it return to."""
+    """The return address of the function in C: behind the call in entry code, or what entry code has put in its place."""
     if machine.isa.name == "riscv64":
         return machine.address(of.entry)
     at, first = machine.address(of.entry), hex(machine.address(of.first))
@@ -226,7 +230,7 @@ def _behind(machine: RealMachine, of: _SystemCall) -> int:
 
 
 def _fill_lookup(machine: RealMachine) -> None:
-    """The table that ORC entries are looked up by, as unwind_init() fills it at boot."""
+    """Fill the table that ORC entries are looked up by, as unwind_init() does at boot."""
     m, at = machine.machine, machine.address
     first, lookup = at("__start_orc_unwind_ip"), at("orc_lookup")
     relative = np.frombuffer(m.read(first, at("__stop_orc_unwind_ip") - first), "<i4").astype(np.int64)

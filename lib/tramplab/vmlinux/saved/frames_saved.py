@@ -80,7 +80,7 @@ def read() -> dict[str, Any]:
 
 
 def made(package: Package) -> dict[str, Any]:
-    """Every provider on a kernel that has been fetched; of those that it has not, why."""
+    """The record of a kernel that has been fetched: every provider's frame, and of absent providers why."""
     machine = RealMachine(store.opened(package))
     frames_made, absent = [], []
     for provider in PROVIDERS:
@@ -104,7 +104,7 @@ def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
-    """As the file has it: a line for each slot."""
+    """The text of the file: a line for each slot."""
     lines = []
     for kernel in kernels:
         each = ",\n".join("   " + store.lines(frame, "   ", "slots") for frame in kernel["frames"])

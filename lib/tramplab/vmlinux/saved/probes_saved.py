@@ -23,7 +23,7 @@ _Part = Literal["kretprobe", "return hook", "fprobe", "kprobe", "graph tracer"]
 
 
 class _Kernel(store.Kernel, frozen=True):
-    """parts: of each its functions, and the bytes of these."""
+    """A kernel's record. parts: part -> function -> bytes."""
 
     parts: Annotated[dict[_Part, dict[str, Positive]], Meta(min_length=5)]
 
@@ -43,7 +43,7 @@ def made(package: Package) -> dict[str, Any]:
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
-    """As the file has it: a line for each part of a kernel."""
+    """The text of the file: a line for each part of a kernel."""
     lines = []
     for kernel in kernels:
         head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k != "parts")

@@ -42,7 +42,7 @@ class File(Entry, frozen=True):
 
 
 def wanted() -> tuple[Package, ...]:
-    """The images that are explored: of the ISAs whose are, and no flavours."""
+    """The images that are explored: plain ones of the ISAs whose schemes are."""
     return tuple(p for p in plain() if p.isa in ISAS)
 
 
@@ -67,7 +67,7 @@ def made(package: Package) -> dict[str, Any]:
 
 
 def text(data: dict[str, Any]) -> str:
-    """As the file has it: a line for each result."""
+    """The text of the file: a line for each result."""
     kernels = ",\n".join("  " + store.lines(kernel, "  ", "results") for kernel in data["kernels"])
     return f'{{\n "threads": {data["threads"]},\n "kernels": [\n{kernels}\n ]\n}}\n'
 

@@ -93,7 +93,7 @@ class _Hook(Entry, frozen=True):
 
 
 class _File(Entry, frozen=True):
-    """A result, see vmlinux.run.result and measure.row."""
+    """A result, see results.result and run.measure.row()."""
 
     package: _Package
     kernel: _Kernel
@@ -170,7 +170,7 @@ def _whole(row: dict[str, Any]) -> bool:
 
 
 def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each hook there is, in their order; of one that a saved result has not yet it has this status, and says so."""
+    """A row for each hook there is, in their order; that of a hook which a saved result has not yet has the status UNCOUNTED."""
     uncounted = {"status": UNCOUNTED, "reason": "not counted yet, `make kernels` counts it"}
     by_hook = {row["hook"]: row for row in found["hooks"]}
     return [by_hook.get(name, {"hook": name, **uncounted}) for name in hooks.HOOKS]
@@ -188,8 +188,8 @@ def added(isa: str, release: str, hook: str) -> int | None:
 
 
 def with_mitigations(release: str, hook: str, mitigations: str) -> tuple[int, int, int] | None:
-    """Of a call in x86-64's plain kernel of a release, booted with some mitigations or NONE: the instructions that a hook adds, and
-    the mispredicted returns of the call and of its callers; None where none was counted."""
+    """The instructions that a hook adds to a call, and the mispredicted returns of the call and of its callers, in x86-64's plain
+    kernel of a release, booted with some mitigations or NONE; None where none was counted."""
     for one in plain():
         if (one["kernel"]["isa"], one["kernel"]["release"]) != ("x86_64", release):
             continue

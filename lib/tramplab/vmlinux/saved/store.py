@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 class Kernel(Entry, frozen=True):
-    """What each record begins with, to identify the image."""
+    """The beginning of each record, which identifies the image."""
 
     name: str
     version: str
@@ -36,8 +36,8 @@ class File(Entry, Generic[K], frozen=True):
 
 @functools.lru_cache(maxsize=1)
 def opened(package: Package) -> Opened:
-    """A listed image as the machine can take it, opened once for all who ask one after the other, which takes most of a second.
-    Raises TramplabError where it has not been fetched or is damaged."""
+    """A listed image as the machine can take it. The last one is kept, as opening it takes most of a second. Raises TramplabError
+    where it has not been fetched or is damaged."""
     return open_image(image(package))
 
 

@@ -74,7 +74,7 @@ def made(package: Package) -> dict[str, Any]:
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
-    """As the file has it: a line for each kernel."""
+    """The text of the file: a line for each kernel."""
     return store.whole(map(json.dumps, kernels))
 
 

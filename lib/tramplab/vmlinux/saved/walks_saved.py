@@ -47,7 +47,7 @@ class _Absent(Entry, frozen=True):
 
 
 class _Walk(Entry, frozen=True):
-    """See walks.Walk."""
+    """A walks.Walk in the file."""
 
     hook: Text
     place: Literal["at entry", "at return", "asleep"]
@@ -80,7 +80,7 @@ def read() -> dict[str, Any]:
 
 
 def made(package: Package) -> dict[str, Any]:
-    """Every hook on a kernel that has been fetched; of those that it has not, why."""
+    """The record of a kernel that has been fetched: every hook's walks, and of absent hooks why."""
     caller = Caller(RealMachine(store.opened(package)))
     walked, absent = [], []
     for hook in WALKED:
@@ -95,7 +95,7 @@ def made(package: Package) -> dict[str, Any]:
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
-    """As the file has it: a line for each walk."""
+    """The text of the file: a line for each walk."""
     return store.whole(store.lines(kernel, "  ", "absent", "walks") for kernel in kernels)
 
 

@@ -96,7 +96,7 @@ class Btf:
         return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file again, and compare its checksum.")
 
     def _index(self) -> Iterator[int]:
-        """Where each type begins."""
+        """The place of each type."""
         at, data, unpack = 0, self._data, struct.Struct("<I").unpack_from
         while at < len(data):
             (info,) = unpack(data, at + 4)
@@ -126,7 +126,7 @@ class Btf:
 
     @functools.cached_property
     def _enumerators(self) -> dict[int, int]:
-        """Where an enumerator's name lies -> its value, the first of each name."""
+        """Offset of an enumerator's name -> its value, the first of each name."""
         values: dict[int, int] = {}
         for at in self._at[1:]:
             kind = self._info(at) >> 24 & 0x7F
@@ -136,7 +136,7 @@ class Btf:
         return values
 
     def _type(self, number: int) -> tuple[int, int, int]:
-        """Where a type lies, its kind, and its size or the type it refers to."""
+        """A type's place, its kind, and its size or the number of the type that it refers to."""
         if not 0 < number < len(self._at):
             raise self._garbled(f"it refers to type {number}, and there are {len(self._at) - 1}")
         at = self._at[number]

@@ -57,8 +57,8 @@ def _header(data: bytes, size: int, path: Path) -> None:
 
 
 def _bzimage(data: bytes, path: Path) -> Box:
-    """x86: the real-mode setup, whose header is in the kernel's Documentation/arch/x86/boot.rst, and behind it the code that
-    unpacks, with the packed kernel in it. The header tells of the packed kernel since protocol 2.08, of 64 bits since 2.12."""
+    """The packed kernel in a bzImage: behind the real-mode setup, whose header is in the kernel's Documentation/arch/x86/boot.rst,
+    comes the code that unpacks, with the kernel in it. The header tells of that since protocol 2.08, of 64 bits since 2.12."""
     _header(data, 0x250, path)
     version, flags = (int.from_bytes(data[at : at + 2], "little") for at in (0x206, 0x236))
     if version < 0x208:
@@ -73,7 +73,7 @@ def _bzimage(data: bytes, path: Path) -> Box:
 
 
 def _zboot(data: bytes, path: Path) -> Box:
-    """An EFI program that unpacks and starts the flat image in it (drivers/firmware/efi/libstub/zboot-header.S)."""
+    """The flat image in an EFI program that unpacks and starts it (drivers/firmware/efi/libstub/zboot-header.S)."""
     _header(data, 0x40, path)
     start, length = struct.unpack_from("<II", data, 8)
     compression = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
@@ -82,7 +82,7 @@ def _zboot(data: bytes, path: Path) -> Box:
 
 
 def _efi(data: bytes, path: Path) -> Box | None:
-    """A unified kernel image: a program of EFI, by its PE header, with a kernel in its section .linux (the UAPI Group's
+    """The kernel in the section .linux of a unified kernel image, which is a program of EFI with a PE header (the UAPI Group's
     specification); None for another program."""
     at = int.from_bytes(data[60:64], "little")
     if data[at : at + 4] != b"PE\0\0" or at + 24 > len(data):

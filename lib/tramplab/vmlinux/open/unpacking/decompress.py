@@ -63,7 +63,7 @@ class _Brought:
 
 
 class _Gzip(_Brought):
-    """zlib's decompressor in that form."""
+    """zlib's decompressor as a _Stream."""
 
     def __init__(self) -> None:
         super().__init__(zlib.decompressobj(wbits=31))  # with gzip's header and checksum
@@ -75,7 +75,7 @@ class _Gzip(_Brought):
 
 
 class _Zstd(_Brought):
-    """zstandard's decompressor in that form. It cannot be held to a length: it is to be given little at a time."""
+    """zstandard's decompressor as a _Stream. It has no limit of length, so it is given little at a time."""
 
     def __init__(self) -> None:
         super().__init__(zstandard.ZstdDecompressor(max_window_size=WORKSPACE).decompressobj())

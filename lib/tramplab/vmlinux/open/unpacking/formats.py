@@ -64,7 +64,7 @@ def _whole(data: bytes, end: int, path: Path) -> None:
 
 
 def _elf(data: bytes, path: Path) -> Isa:
-    """By the header of the ELF file, whose tables and segments have to lie in it."""
+    """The ISA of an ELF file, by its header; its tables and segments have to lie in the file."""
     _whole(data, 64, path)
     wide, big = data[4] == 2, data[5] == 2
     machine = int.from_bytes(data[18:20], "big" if big else "little")
@@ -89,7 +89,7 @@ def _elf(data: bytes, path: Path) -> Isa:
 
 
 def _flat(data: bytes, path: Path) -> Isa:
-    """By the header of the flat image, and where it has one for EFI, by that, which says what lies where in the file."""
+    """The ISA of a flat image, by its header; a header for EFI says what lies where in the file, which has to be there."""
     _whole(data, 64, path)
     isa = ISAS[FLAT[data[56:60]]]
     if data[24] & 1:
