@@ -198,74 +198,79 @@ def _repeated(name: str, says: str, parts: Sequence[Part], of: int) -> Probe:
     return Probe(several(name, of), f"{of} of: {says}", tuple(parts[:of]))
 
 
+#: One on its own: what it is, and the part.
+_ONE = {
+    "ops": ("a module's ops", _ops()),
+    "ops-assist": ("a module's ops that asks for the recursion guard", _ops(flags=FL_RECURSION)),
+    "ops-rcu": ("a module's ops that asks for RCU to be watching", _ops(flags=FL_RCU)),
+    "ops-regs": ("a module's ops that wants all registers", _ops(flags=FL_SAVE_REGS)),
+    "direct": ("a module's direct call", _direct()),
+    "bpf-fentry": ("a BPF fentry program", _bpf("fentry")),
+    "bpf-fexit": ("a BPF fexit program", _bpf("fexit")),
+    "bpf-fsession": ("a BPF fsession program", _bpf("fsession", 2)),
+    "fprobe": ("a module's fprobe with a handler at the entry", _fprobe()),
+    "fprobe-exit": ("a module's fprobe with a handler at the return", _fprobe(flags=RETURN)),
+    "fprobe-both": ("a module's fprobe with handlers at entry and return", _fprobe(flags=ENTRY | RETURN)),
+    "kprobe-multi": ("a BPF program on kprobe.multi", multi(False)),
+    "kretprobe-multi": ("a BPF program on kretprobe.multi", multi(True)),
+    "kprobe-session": ("a BPF program on kprobe.session", _SESSION),
+    "kprobe": ("a module's kprobe at the entry", _kprobe()),
+    "kprobe-inside": ("a module's kprobe behind the patch site, as a breakpoint", _inside()),
+    "kprobe-inside-optimised": ("the same as a jump", _optimised()),
+    "kprobe-bpf": ("a BPF program on perf's kprobe", _perf(False)),
+    "kretprobe": ("a module's kretprobe", _kretprobe()),
+    "kretprobe-bpf": ("a BPF program on perf's kretprobe", _perf(True)),
+    "function": ("the function tracer", traced("function", 1)),
+    "instance": ("the function tracer of an instance", _instance("tramplab")),
+    "trigger": ("a traceon trigger of set_ftrace_filter", _TRIGGER),
+    "stack": ("the stack tracer", _STACK),
+    "profile": ("the function profiler", _PROFILE),
+    "perf-function": ("perf's event ftrace:function", PERF_FUNCTION),
+    "graph": ("the function graph tracer", traced("function_graph", 2)),
+    "graph-threshold": ("the same with a threshold that no call reaches", _thresholded()),
+    "kprobe-event": ("a kprobe event of tracefs", event("p {name}")),
+    "kprobe-event-inside": ("a kprobe event behind the patch site", _event_inside()),
+    "kretprobe-event": ("a kretprobe event of tracefs", event("r {name}")),
+    "fprobe-event": ("an fprobe event of tracefs", event("f {name}")),
+    "fprobe-event-exit": ("an fprobe event at the return", event("f {name}%return")),
+}
+#: Two and ten of a kind.
+_SEVERAL = {
+    "ops": ("a module's ops", [_ops(i) for i in range(10)]),
+    "fprobe": ("a module's fprobe at the entry", [_fprobe(i) for i in range(10)]),
+    "fprobe-exit": ("a module's fprobe at the return", [_fprobe(i, RETURN) for i in range(10)]),
+    "kprobe": ("a module's kprobe at the entry", [_kprobe(i) for i in range(10)]),
+    "kretprobe": ("a module's kretprobe", [_kretprobe(i) for i in range(10)]),
+    "bpf-fentry": ("a BPF fentry program", 10 * [_bpf("fentry")]),
+    "bpf-fexit": ("a BPF fexit program", 10 * [_bpf("fexit")]),
+    "kprobe-multi": ("a BPF program on kprobe.multi", 10 * [multi(False)]),
+    "kretprobe-multi": ("a BPF program on kretprobe.multi", 10 * [multi(True)]),
+}
+#: Different ones at once.
+_MIXED = {
+    "function+instance": (traced("function", 1), _instance("tramplab")),
+    "ops+function": (_ops(), traced("function", 1)),
+    "ops+10-elsewhere": (_ops(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
+    "ops:2+10-elsewhere": (_ops(), _ops(11), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
+    "direct+ops": (_ops(1), _direct()),
+    "direct+10-elsewhere": (_direct(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
+    "bpf-fentry+ops": (_ops(), _bpf("fentry")),
+    "bpf-fexit+ops": (_ops(), _bpf("fexit")),
+    "bpf-fentry+kprobe": (_kprobe(), _bpf("fentry")),
+    "fprobe+ops": (_ops(), _fprobe()),
+    "fprobe-exit+graph": (traced("function_graph", 2), _fprobe(flags=RETURN)),
+    "kprobe+ops": (_ops(), _kprobe()),
+    "kretprobe+fprobe-exit": (_kretprobe(), _fprobe(flags=RETURN)),
+    "kretprobe+graph": (traced("function_graph", 2), _kretprobe()),
+    "kprobe-multi+ops": (_ops(), multi(False)),
+}
+
+
 def _probes() -> list[Probe]:
-    one = {
-        "ops": ("a module's ops", _ops()),
-        "ops-assist": ("a module's ops that asks for the recursion guard", _ops(flags=FL_RECURSION)),
-        "ops-rcu": ("a module's ops that asks for RCU to be watching", _ops(flags=FL_RCU)),
-        "ops-regs": ("a module's ops that wants all registers", _ops(flags=FL_SAVE_REGS)),
-        "direct": ("a module's direct call", _direct()),
-        "bpf-fentry": ("a BPF fentry program", _bpf("fentry")),
-        "bpf-fexit": ("a BPF fexit program", _bpf("fexit")),
-        "bpf-fsession": ("a BPF fsession program", _bpf("fsession", 2)),
-        "fprobe": ("a module's fprobe with a handler at the entry", _fprobe()),
-        "fprobe-exit": ("a module's fprobe with a handler at the return", _fprobe(flags=RETURN)),
-        "fprobe-both": ("a module's fprobe with handlers at entry and return", _fprobe(flags=ENTRY | RETURN)),
-        "kprobe-multi": ("a BPF program on kprobe.multi", multi(False)),
-        "kretprobe-multi": ("a BPF program on kretprobe.multi", multi(True)),
-        "kprobe-session": ("a BPF program on kprobe.session", _SESSION),
-        "kprobe": ("a module's kprobe at the entry", _kprobe()),
-        "kprobe-inside": ("a module's kprobe behind the patch site, as a breakpoint", _inside()),
-        "kprobe-inside-optimised": ("the same as a jump", _optimised()),
-        "kprobe-bpf": ("a BPF program on perf's kprobe", _perf(False)),
-        "kretprobe": ("a module's kretprobe", _kretprobe()),
-        "kretprobe-bpf": ("a BPF program on perf's kretprobe", _perf(True)),
-        "function": ("the function tracer", traced("function", 1)),
-        "instance": ("the function tracer of an instance", _instance("tramplab")),
-        "trigger": ("a traceon trigger of set_ftrace_filter", _TRIGGER),
-        "stack": ("the stack tracer", _STACK),
-        "profile": ("the function profiler", _PROFILE),
-        "perf-function": ("perf's event ftrace:function", PERF_FUNCTION),
-        "graph": ("the function graph tracer", traced("function_graph", 2)),
-        "graph-threshold": ("the same with a threshold that no call reaches", _thresholded()),
-        "kprobe-event": ("a kprobe event of tracefs", event("p {name}")),
-        "kprobe-event-inside": ("a kprobe event behind the patch site", _event_inside()),
-        "kretprobe-event": ("a kretprobe event of tracefs", event("r {name}")),
-        "fprobe-event": ("an fprobe event of tracefs", event("f {name}")),
-        "fprobe-event-exit": ("an fprobe event at the return", event("f {name}%return")),
-    }
-    probes = [Probe(name, says, (part,)) for name, (says, part) in one.items()]
+    probes = [Probe(name, says, (part,)) for name, (says, part) in _ONE.items()]
     probes.append(Probe("bpf-fmodret", "a BPF fmod_ret program on a security hook", (_bpf("fmod_ret"),), "prctl"))
-    repeated = {
-        "ops": ("a module's ops", [_ops(i) for i in range(10)]),
-        "fprobe": ("a module's fprobe at the entry", [_fprobe(i) for i in range(10)]),
-        "fprobe-exit": ("a module's fprobe at the return", [_fprobe(i, RETURN) for i in range(10)]),
-        "kprobe": ("a module's kprobe at the entry", [_kprobe(i) for i in range(10)]),
-        "kretprobe": ("a module's kretprobe", [_kretprobe(i) for i in range(10)]),
-        "bpf-fentry": ("a BPF fentry program", 10 * [_bpf("fentry")]),
-        "bpf-fexit": ("a BPF fexit program", 10 * [_bpf("fexit")]),
-        "kprobe-multi": ("a BPF program on kprobe.multi", 10 * [multi(False)]),
-        "kretprobe-multi": ("a BPF program on kretprobe.multi", 10 * [multi(True)]),
-    }
-    probes += [_repeated(name, says, parts, of) for name, (says, parts) in repeated.items() for of in (2, 10)]
-    mixed = {
-        "function+instance": (traced("function", 1), _instance("tramplab")),
-        "ops+function": (_ops(), traced("function", 1)),
-        "ops+10-elsewhere": (_ops(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
-        "ops:2+10-elsewhere": (_ops(), _ops(11), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
-        "direct+ops": (_ops(1), _direct()),
-        "direct+10-elsewhere": (_direct(), *(_elsewhere(i) for i in range(NUMBER_ELSEWHERE))),
-        "bpf-fentry+ops": (_ops(), _bpf("fentry")),
-        "bpf-fexit+ops": (_ops(), _bpf("fexit")),
-        "bpf-fentry+kprobe": (_kprobe(), _bpf("fentry")),
-        "fprobe+ops": (_ops(), _fprobe()),
-        "fprobe-exit+graph": (traced("function_graph", 2), _fprobe(flags=RETURN)),
-        "kprobe+ops": (_ops(), _kprobe()),
-        "kretprobe+fprobe-exit": (_kretprobe(), _fprobe(flags=RETURN)),
-        "kretprobe+graph": (traced("function_graph", 2), _kretprobe()),
-        "kprobe-multi+ops": (_ops(), multi(False)),
-    }
-    return [*probes, *(Probe(name, name.replace("+", " and "), parts) for name, parts in mixed.items())]
+    probes += [_repeated(name, says, parts, of) for name, (says, parts) in _SEVERAL.items() for of in (2, 10)]
+    return [*probes, *(Probe(name, name.replace("+", " and "), parts) for name, parts in _MIXED.items())]
 
 
 #: By name, in the order in which they are measured.
