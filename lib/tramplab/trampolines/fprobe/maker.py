@@ -65,17 +65,16 @@ class Fprobes:
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make the fprobe, its return hook, and the trampoline; from here on the ops is the one in the fprobe."""
         request = ops.request
+        counters: list[int] = []
         taken: dict[int, str] = {}
 
         def take(size: int, what: str) -> int:
             taken[at := self._guest.heap.take(size)] = what
             return at
 
-        counters: list[int] = []
-
         try:
-            fprobe_size = self._image.struct("fprobe").size
-            outer, probe = multi.take_link(self._guest, take) if request.multi else (0, take(fprobe_size, ""))
+            size = self._image.struct("fprobe").size
+            outer, probe = multi.take_link(self._guest, take) if request.multi else (0, take(size, ""))
             called = multi.handlers(self._guest, request) if request.multi else handlers(request)
             values = {name: self._image.address(handler) for name, handler in called.items()}
             steps: list[Step] = []
@@ -85,10 +84,7 @@ class Fprobes:
             if request.data:
                 values["entry_data_size"] = request.data
             if request.exit:
-                nodes = request.nodes or 2 * self._guest.cpus * len(ops.functions)
-                room = values.get("entry_data_size", 0)
-                kind = pool_layout.FPROBE_NODE, "fprobe_exit_handler"
-                values["rethook"], made = pool_layout.rethook(self._guest, take, *kind, probe, nodes, room)
+                values["rethook"], made = self._rethook(take, ops, probe, values.get("entry_data_size", 0))
                 steps += made
             if request.multi:
                 values["entry_data_size"] = multi.COOKIE if multi.session(request) else 0
@@ -114,6 +110,11 @@ class Fprobes:
         return steps + [Free(self._guest.modules, made.address, "the fprobe's trampoline") for made in ops.generated]
 
     # inside
+
+    def _rethook(self, take: pool_layout.Take, ops: Registered, probe: int, room: int) -> tuple[int, list[Step]]:
+        """Its return hook, whose nodes have so much room for a call's data."""
+        nodes = ops.request.nodes or 2 * self._guest.cpus * len(ops.functions)
+        return pool_layout.rethook(self._guest, take, pool_layout.FPROBE_NODE, "fprobe_exit_handler", probe, nodes, room)
 
     def _saves_regs(self, request: Fprobe) -> bool:
         return bool(self._guest.features["regs"]) and request.save != "args"
