@@ -92,21 +92,11 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
     lib = library(SOURCE)
     if max(program.accesses.values()) >> _PORTS - 1:
         raise _too_many()
-    v, use = program.values, program.accesses
     sets = list(dict.fromkeys(one for one in missed if one))
     flags = np.array([[item.step in one for item in program.items] for one in sets], np.uint8)
-    count, registers, repetitions = len(program.items), len(program.numbers), len(missed)
-    wide = (2 + 2 * registers if in_order else 6 + registers) + program.stores
-    buffer, per_cycle, window = v.get("store_buffer", 0), v.get("stores_per_cycle", 0), v.get("window", 1)
-    before = max(buffer, per_cycle)
     items, which = _streamed(program.items), np.array([sets.index(one) if one else -1 for one in missed], np.int32)
-    sizes = {
-        **dict.fromkeys(("ready", "late"), registers + 1),
-        "done": window,
-        "drained": before + repetitions * program.stores + 1,
-        **dict.fromkeys(("before", "written"), program.stores + 1),
-        "history": repetitions * wide,
-    }
+    parameters = _parameters(program, len(missed), in_order)
+    sizes = _sizes(parameters)
     try:
         cycles = _idle.pop()
     except IndexError:
@@ -121,26 +111,8 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
             items=items.ctypes.data,
             missed=flags.ctypes.data,
             set=which.ctypes.data,
-            n_items=count,
-            n_registers=registers,
-            n_stores=program.stores,
-            repetitions=repetitions,
             n_cycles=cycles.room,
-            in_order=in_order,
-            fetch=v["width"] if in_order else v["fetch"],
-            width=v["width"],
-            window=window,
-            buffer=buffer,
-            per_cycle=per_cycle,
-            loads_wait=v.get("loads_wait", 0),
-            locks_wait=v.get("locks_wait", 0),
-            mispredict=v["mispredict"],
-            late_stage=v.get("late_stage", 0),
-            load=use["load"],
-            store=use["store"],
-            alu=use.get("alu", 0),
-            data=use.get("store_data", 0),
-            n_drained=before,
+            **parameters,
         )
         full = lib.tramplab_pipeline(ctypes.byref(model))
         if full == 1:
@@ -150,6 +122,45 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
         if full:
             raise _too_many()
         return model.took / model.over
+
+
+def _parameters(program: LoweredProgram, repetitions: int, in_order: bool) -> dict[str, int]:
+    """What pipeline.c wants to know of a program and its core."""
+    v, use = program.values, program.accesses
+    return {
+        "n_items": len(program.items),
+        "n_registers": len(program.numbers),
+        "n_stores": program.stores,
+        "repetitions": repetitions,
+        "in_order": in_order,
+        "fetch": v["width"] if in_order else v["fetch"],
+        "width": v["width"],
+        "window": v.get("window", 1),
+        "buffer": v.get("store_buffer", 0),
+        "per_cycle": v.get("stores_per_cycle", 0),
+        "loads_wait": v.get("loads_wait", 0),
+        "locks_wait": v.get("locks_wait", 0),
+        "mispredict": v["mispredict"],
+        "late_stage": v.get("late_stage", 0),
+        "load": use["load"],
+        "store": use["store"],
+        "alu": use.get("alu", 0),
+        "data": use.get("store_data", 0),
+        "n_drained": max(v.get("store_buffer", 0), v.get("stores_per_cycle", 0)),
+    }
+
+
+def _sizes(of: dict[str, int]) -> dict[str, int]:
+    """How many numbers each array has."""
+    registers, stores, repetitions = of["n_registers"], of["n_stores"], of["repetitions"]
+    wide = (2 + 2 * registers if of["in_order"] else 6 + registers) + stores
+    return {
+        **dict.fromkeys(("ready", "late"), registers + 1),
+        "done": of["window"],
+        "drained": of["n_drained"] + repetitions * stores + 1,
+        **dict.fromkeys(("before", "written"), stores + 1),
+        "history": repetitions * wide,
+    }
 
 
 def _too_many() -> TramplabError:
