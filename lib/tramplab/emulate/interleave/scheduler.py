@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -117,33 +117,47 @@ class Scheduler:
     def run(self, work: Work, schedule: Schedule, seed: int) -> np.ndarray:
         """One run from the memory as it is: what each CPU counted, see layout.Cpu; at the end no node is held. Raises Broken if a
         node was handed out twice, or if the run cannot be followed."""
-        machine, setting, isa, code = self._machine, self._setting, self._machine.isa, self._code
-        cpus, ids, index = len(setting.own), code.registers, code.number
-        held = np.zeros((cpus, len(ids)), np.uint64)
-        for cpu in range(cpus):
-            held[cpu] = [self._start(name, cpu) for name in ids]
-        slots = held.ctypes.data + 8 * np.arange(held.size, dtype=np.uint64)
-        numbers = np.array([machine.register_id(name) for name in ids], np.int32)
+        machine, ids, cpus = self._machine, self._code.registers, len(self._setting.own)
+        held = np.array([[self._start(name, cpu) for name in ids] for cpu in range(cpus)], np.uint64)
         counted = np.zeros(cpus, np.dtype(layout.Cpu))
         counted["random"] = [_seed(seed, cpu) for cpu in range(cpus)]
-        nodes = np.array(sorted(setting.nodes), np.uint64)
-        owners = np.full(len(nodes), -1, np.int32)
-        stacks, clocks = np.zeros((cpus, work.depth), np.uint64), np.arange(cpus, dtype=np.uint64)
-        areas = self._areas()
-        lab = layout.Lab(
+        arrays = {
+            "places": self._code.places,
+            "cpus": counted,
+            "clocks": np.arange(cpus, dtype=np.uint64),
+            "registers": held,
+            "slots": held.ctypes.data + 8 * np.arange(held.size, dtype=np.uint64),
+            "ids": np.array([machine.register_id(name) for name in ids], np.int32),
+            "nodes": np.array(sorted(self._setting.nodes), np.uint64),
+            "owners": np.full(len(self._setting.nodes), -1, np.int32),
+            "stacks": np.zeros((cpus, work.depth), np.uint64),
+            "areas": self._areas(),
+        }
+        lab = self._lab(work, schedule, arrays)
+        machine.set_meter(NONE)
+        self._drive(lab, held, self._code.number[machine.isa.pc])
+        if lab.trouble:
+            where = machine.name_of(lab.where) or f"{lab.where:#x}"
+            raise Broken(f"{machine.isa.name}: {_TROUBLES[lab.trouble].format(where=where, cpu=lab.current)}.")
+        return counted
+
+    # inside
+
+    def _lab(self, work: Work, schedule: Schedule, arrays: dict[str, np.ndarray]) -> layout.Lab:
+        """The run, for scheduler.c."""
+        machine, setting, isa, code = self._machine, self._setting, self._machine.isa, self._code
+        cpus, index = len(setting.own), code.number
+        return layout.Lab(
+            **{name: array.ctypes.data for name, array in arrays.items()},
+            **{name: machine.engine.function(function) for name, function in _CALLS.items()},
+            **asdict(schedule),
             base=code.base,
             length=code.length,
             pop=setting.pop,
             push=setting.push,
             return_to=machine.return_to,
-            places=code.places.ctypes.data,
-            cpus=counted.ctypes.data,
-            clocks=clocks.ctypes.data,
-            registers=held.ctypes.data,
-            slots=slots.ctypes.data,
             nr_cpus=cpus,
-            ids=numbers.ctypes.data,
-            nr_ids=len(ids),
+            nr_ids=len(arrays["ids"]),
             pc=index[isa.pc],
             sp=index[isa.sp],
             link=index[isa.link] if isa.link else -1,
@@ -152,32 +166,15 @@ class Scheduler:
             flags=index[code.flags],
             pool=setting.pool,
             depth=work.depth,
-            nr_nodes=len(nodes),
-            nr_areas=len(areas),
+            nr_nodes=len(setting.nodes),
+            nr_areas=len(arrays["areas"]),
             granule=work.granule,
-            nodes=nodes.ctypes.data,
-            owners=owners.ctypes.data,
-            stacks=stacks.ctypes.data,
-            areas=areas.ctypes.data,
-            sure=len(nodes),
-            coin=schedule.coin,
-            stall_bits=schedule.stall_bits,
-            stall_ticks=schedule.stall_ticks,
-            slice=schedule.slice,
+            sure=len(setting.nodes),
             between=work.between,
             every=work.unreduced,
             target=work.operations,
             limit=20000 * work.operations + 100000 * cpus,
-            **{name: machine.engine.function(function) for name, function in _CALLS.items()},
         )
-        machine.set_meter(NONE)
-        self._drive(lab, held, index[isa.pc])
-        if lab.trouble:
-            where = machine.name_of(lab.where) or f"{lab.where:#x}"
-            raise Broken(f"{isa.name}: {_TROUBLES[lab.trouble].format(where=where, cpu=lab.current)}.")
-        return counted
-
-    # inside
 
     def _drive(self, lab: layout.Lab, held: np.ndarray, pc: int) -> None:
         machine, state = self._machine, ctypes.c_void_p(ctypes.addressof(lab))
