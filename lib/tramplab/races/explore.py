@@ -79,18 +79,10 @@ def explore(
     tick: Callable[[int], None] = lambda states: None,
     executions: Executions | None = None,
 ) -> Result:
-    """Explore every interleaving of `threads` threads with a subject's plan.
-
-    fetch: what a CPU may fetch, one of fetches.MODELS.
-    dropped: numbers of steps that are left out.
-    data: the order in which CPUs see the patcher's stores, one of moments.DATA.
-    reduced: leave out what commutes, which changes no verdict.
-    most, seconds: after so many states, or so long, it is not decided.
-    tick: told now and then how many states there are.
-    executions: those of this subject, if there are any already.
-
-    Raises TramplabError for an unknown model, too many threads, a number that is none, or a step that is not modelled.
-    """
+    """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. data: one of
+    moments.DATA, the order in which CPUs see the patcher's stores. reduced: leave out what commutes, which changes no verdict.
+    most, seconds: after so many states, or so long, it is not decided. tick: told now and then how many states there are. Raises
+    TramplabError for an unknown model, too many threads, a number that is none, or a step that is not modelled."""
     began = time.monotonic()
     threads, reduced, most = allowed(threads), switch(reduced, "reduced"), whole(most, "most", 1, LARGEST)
     seconds, dropped = span(seconds, "seconds"), wholes(dropped, "dropped", 0, len(subject.steps) - 1)
@@ -103,36 +95,28 @@ def explore(
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped, data)
     executions = executions or Executions(subject)
     one = Automaton(Threads(executions, when, Fetches(executions, when, fetch), data != ORDERED), reduced)
-    states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
     try:
-        one.build(tell, whole=not reduced)
-        states, transitions = one.states, one.transitions
-        if one.worst and reduced:
-            verdict = UNSAFE  # the others may as well stay out of it
-        else:
-            searched = search(rows(one), threads, most, reduced, tell)
-            states, transitions = searched.states, searched.transitions
-            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(searched.how, NOT_DECIDED)
-            limit = "" if verdict != NOT_DECIDED else f"{most} states"
+        verdict, states, transitions, limit = _decided(one, threads, most, reduced, tell)
     except _Late:
-        states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"
+        verdict, states, transitions, limit = NOT_DECIDED, one.states, one.transitions, f"{seconds:g} s"
     finally:
         executions.restore()
     schedule, violation = one.worst or ([], None)
-    return Result(
-        subject,
-        threads,
-        fetch,
-        data,
-        verdict,
-        violation,
-        tuple(schedule),
-        states,
-        transitions,
-        limit,
-        time.monotonic() - began,
-        one.threads,
-    )
+    took = time.monotonic() - began
+    outcome = verdict, violation, tuple(schedule), states, transitions, limit, took
+    return Result(subject, threads, fetch, data, *outcome, one.threads)
+
+
+def _decided(
+    one: Automaton, threads: int, most: int, reduced: bool, tell: Callable[[int], None]
+) -> tuple[Verdict, int, int, str]:
+    """The verdict, states, transitions, and the limit that ended the search."""
+    one.build(tell, whole=not reduced)
+    if one.worst and reduced:
+        return UNSAFE, one.states, one.transitions, ""  # the others may as well stay out of it
+    searched = search(rows(one), threads, most, reduced, tell)
+    verdict: Verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(searched.how, NOT_DECIDED)
+    return verdict, searched.states, searched.transitions, f"{most} states" if verdict == NOT_DECIDED else ""
 
 
 def allowed(threads: int) -> int:

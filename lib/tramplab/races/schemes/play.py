@@ -63,6 +63,17 @@ class _Plan:
         """The index of the ops that was registered last for the request of a name."""
         return max(n for n, (_, attached) in enumerate(self.ops) if attached.name.partition(_AGAIN)[0] == name)
 
+    def called(self) -> tuple[dict[int, frozenset[int]], dict[int, int]]:
+        """The callbacks, each with the ops that it is for, and the targets of direct calls, each with its ops."""
+        callbacks: dict[int, frozenset[int]] = {}
+        direct: dict[int, int] = {}
+        for ops, _ in self.ops:
+            if ops.is_direct:
+                direct |= dict.fromkeys((ops.direct, *self.left.get(ops.address, ())), ops.address)
+            else:
+                callbacks[ops.func] = callbacks.get(ops.func, frozenset()) | {ops.address}
+        return callbacks, direct
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -126,32 +137,11 @@ def subject(
     preemptible: bool = True,
     also: Sequence[str] = (),
 ) -> Subject:
-    """The subject in which ops come and go on a stage.
-
-    plays: in order, "+a" registers the request of that name, "-a" unregisters it, "~a" leads a near direct call to the far target.
-    requests: by name.
-    before: names of the requests that are registered already.
-    preemptible: see Subject.
-    also: functions that every ops is for beside the stage's, whose sites change before its.
-    """
-    for name in (*before, *(play[1:] for play in plays)):
-        of_name("request", name, requests)
-    plan = _Plan(names=(*also, stage.function.name))
-    for name in before:
-        _register(stage, plan, name, requests)
-        stage.carry_out(plan.steps)
-        ops, attached = plan.ops.pop()
-        plan.steps, plan.ops = [], [*plan.ops, (ops, replace(attached, on=0))]
-    what = {ON: _register, OFF: _unregister, LED: _lead}
-    for play in plays:
-        what[play[0]](stage, plan, play[1:], requests)
-    callbacks: dict[int, set[int]] = {}
-    direct: dict[int, int] = {}
-    for ops, _ in plan.ops:
-        if ops.is_direct:
-            direct |= dict.fromkeys((ops.direct, *plan.left.get(ops.address, ())), ops.address)
-        else:
-            callbacks.setdefault(ops.func, set()).add(ops.address)
+    """plays: "+a" registers the request of that name, "-a" unregisters it, "~a" leads a near direct call to the far target, in
+    this order; those in `before` are registered already. also: functions that every ops is for beside the stage's, whose sites
+    change before its."""
+    plan = _played(stage, plays, requests, before, also)
+    callbacks, direct = plan.called()
     image, f = stage.slowpath.image, stage.function
     common = [image.address(n) for n in ("ftrace_caller", "ftrace_regs_caller") if n in image.symbols]
     kept = {r: _KEPT + n for n, r in enumerate(image.isa.callee_saved)}
@@ -166,7 +156,7 @@ def subject(
         freed=plan.freed,
         targets=frozenset([*common, *(at for at, *_ in plan.made), *direct]),
         made=[*stage.made, *plan.made],
-        callbacks={at: frozenset(all_of) for at, all_of in callbacks.items()},
+        callbacks=callbacks,
         ops=[attachment for _, attachment in plan.ops],
         private=stage.private,
         scratch=stage.scratch,
@@ -178,6 +168,24 @@ def subject(
         counter=plan.counter,
         kernel=stage.kernel,
     )
+
+
+def _played(
+    stage: Stage, plays: Sequence[str], requests: Mapping[str, Request], before: Sequence[str], also: Sequence[str]
+) -> _Plan:
+    """The plan of the plays when those before have been carried out."""
+    for name in (*before, *(play[1:] for play in plays)):
+        of_name("request", name, requests)
+    plan = _Plan(names=(*also, stage.function.name))
+    for name in before:
+        _register(stage, plan, name, requests)
+        stage.carry_out(plan.steps)
+        ops, attached = plan.ops.pop()
+        plan.steps, plan.ops = [], [*plan.ops, (ops, replace(attached, on=0))]
+    what = {ON: _register, OFF: _unregister, LED: _lead}
+    for play in plays:
+        what[play[0]](stage, plan, play[1:], requests)
+    return plan
 
 
 def _register(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Request]) -> None:
