@@ -1,4 +1,4 @@
-"""See lib/setup.py."""
+"""What setuptools runs for the wheel of the book; see lib/setup.py."""
 
 import runpy
 
