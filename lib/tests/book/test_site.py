@@ -10,7 +10,6 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from support.base.outputs import standard_output
 from support.plugins.browser import PAGES, PHONE, Links, pages_with_chart, visit
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish import editions, site
@@ -80,24 +79,14 @@ def test_every_page_says_which_edition_it_is(build, tmp_path):
     assert (out / "search.html").read_text("utf-8") == "no line"
 
 
-def test_the_same_again_changes_nothing(build, tmp_path):
-    pages = {"book/a.html": page("one")}
-    site.lay_out(build(ONE, pages), tmp_path / "site")
-    before = contents(tmp_path / "site")
-    site.lay_out(build(ONE, pages), tmp_path / "site")
-    assert contents(tmp_path / "site") == before
-
-
-@pytest.mark.parametrize(
-    "change", [{"book/a.html": "other"}, {"book/b.html": "more"}, {"book/a.html": None}], ids=["other", "more", "less"]
-)
-def test_an_edition_never_changes(build, tmp_path, change):
+def test_an_edition_never_changes(build, tmp_path):
+    """The same again changes nothing, and another one is refused."""
     pages = {"book/a.html": page("one"), "book/z.html": page("z")}
     site.lay_out(build(ONE, pages), tmp_path / "site")
     before = contents(tmp_path / "site")
-    changed = {name: text for name, text in {**pages, **change}.items() if text is not None}
+    site.lay_out(build(ONE, pages), tmp_path / "site")
     with pytest.raises(TramplabError, match=r"e/1111111 holds other pages of edition 0.1.* never changes"):
-        site.lay_out(build(ONE, changed), tmp_path / "site")
+        site.lay_out(build(ONE, {**pages, "book/a.html": "other"}), tmp_path / "site")
     assert contents(tmp_path / "site") == before
 
 
@@ -110,14 +99,6 @@ def test_an_old_edition_is_not_made_the_newest_again(build, tmp_path):
     assert contents(tmp_path / "site") == before
 
 
-@pytest.mark.parametrize("commit", ["", "1" * 12 + "-dirty"])
-def test_a_frozen_edition_must_name_a_commit(build, tmp_path, commit):
-    built = build(dataclasses.replace(ONE, commit=commit), {})
-    with pytest.raises(TramplabError, match="a frozen edition must name a commit"):
-        site.lay_out(built, tmp_path / "site")
-    assert not (tmp_path / "site").exists()
-
-
 def test_a_book_of_another_commit_is_refused(build, tmp_path, monkeypatch):
     built = build(ONE, {})
     monkeypatch.setattr(edition, "current", lambda: TWO)
@@ -127,137 +108,35 @@ def test_a_book_of_another_commit_is_refused(build, tmp_path, monkeypatch):
         site.lay_out(built, tmp_path / "site")
     with pytest.raises(TramplabError, match=r"holds no book with a sound edition.json: run `make book` first"):
         site.lay_out(tmp_path / "nowhere", tmp_path / "site")
-    (built / "edition.json").write_text("[" * 100_000, "utf-8")
-    with pytest.raises(TramplabError, match=r"holds no book with a sound edition.json: run `make book` first"):
-        site.lay_out(built, tmp_path / "site")
     assert not (tmp_path / "site").exists()
 
 
-@pytest.mark.parametrize("theirs", ["book/x", "e/x"])
-def test_files_of_others_are_not_replaced(build, tmp_path, theirs):
-    path = tmp_path / "site" / theirs
+def test_files_of_others_are_not_replaced(build, tmp_path):
+    path = tmp_path / "site" / "book" / "x"
     path.parent.mkdir(parents=True)
     path.write_text("theirs", "utf-8")
-    with pytest.raises(TramplabError, match=f"site holds {path.parent.name}, which is no part of a published book"):
+    with pytest.raises(TramplabError, match="site holds book, which is no part of a published book"):
         site.lay_out(build(ONE, {"book/a.html": page("one")}), tmp_path / "site")
-    assert list(contents(tmp_path / "site")) == [theirs]
+    assert list(contents(tmp_path / "site")) == ["book/x"]
 
 
-class Killed(BaseException):
-    """The end of a process."""
-
-
-CHANGES = [(shutil, "copy2"), (shutil, "rmtree"), *((Path, name) for name in ("mkdir", "rename", "replace", "write_bytes"))]
-
-
-def killed_after(steps: int, run) -> bool:
-    """Whether what is run is stopped after so many steps that change something on the disk; what is left is not cleared."""
-    left = iter(range(steps))
-
-    def mortal(change):
-        def step(*arguments, **options):
-            if next(left, None) is None:
-                raise Killed
-            return change(*arguments, **options)
-
-        return step
-
-    with pytest.MonkeyPatch.context() as patch:
-        for owner, name in CHANGES:
-            patch.setattr(owner, name, mortal(getattr(owner, name)))
-        try:
-            run()
-        except Killed:
-            return True
-    return False
-
-
-def test_what_a_killed_run_left_is_finished_by_the_next(build, tmp_path):
-    """Whenever it is killed: no edition changes, none is half there, and the next run completes or clears it, also one that
-    publishes an older edition again."""
-    first, second = {"book/a.html": page("one"), "zoo.html": page("zoo")}, {"book/a.html": page("two"), "new.html": page("new")}
-    site.lay_out(build(ONE, first), tmp_path / "one")
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-    site.lay_out(build(TWO, second), tmp_path / "two")
-    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
-    seen, killed, steps = set(), True, 0
-    while killed:
-        out, again = tmp_path / str(steps), tmp_path / f"{steps} again"
-        shutil.copytree(tmp_path / "one", out)
-        built = build(TWO, second)
-        killed = killed_after(steps, lambda: site.lay_out(built, out))  # noqa: B023
-        shutil.copytree(out, again)
-        site.lay_out(built, again)
-        site.lay_out(build(ONE, first), out)
-        assert contents(again) == two and contents(out) in (one, two)
-        assert not (out / site.DRAFT).exists() and not (again / site.DRAFT).exists()
-        seen.add(contents(out) == two)
-        steps += 1
-    assert seen == {False, True} and steps > 20
-
-
-def test_a_first_run_that_was_killed_is_finished_by_the_next(build, tmp_path):
-    built, steps = build(ONE, {"book/a.html": page("one")}), 0
-    while killed_after(steps, lambda: site.lay_out(built, tmp_path / str(steps))):  # noqa: B023
-        site.lay_out(built, tmp_path / str(steps))
-        steps += 1
-    assert steps > 10 and all(contents(tmp_path / str(n)) == contents(tmp_path / "0") for n in range(1, steps + 1))
-
-
-def test_no_edition_is_lost_with_the_list(build, tmp_path):
-    for now in (ONE, TWO):
-        built = build(now, {"book/a.html": page(now.name)})
-        site.lay_out(built, tmp_path / "site")
-    path = tmp_path / "site" / "e" / editions.ORDER
-    path.write_text("gone\n0.2\n0.2\n", "utf-8")
-    site.lay_out(built, tmp_path / "site")
-    assert path.read_text("utf-8") == "0.2\n1111111\n"
-
-
-def test_a_folder_in_the_built_book_is_refused(build, tmp_path, monkeypatch):
+def test_a_folder_in_the_built_book_is_refused(build, tmp_path):
     built = build(ONE, {"book/a.html": page("one")})
     before = contents(built)
-    monkeypatch.chdir(built)
-    for inside in (built, built / "book" / "x", Path("site")):
-        with pytest.raises(TramplabError, match="lies in the built book"):
-            site.lay_out(built, inside)
+    with pytest.raises(TramplabError, match="lies in the built book"):
+        site.lay_out(built, built / "book" / "x")
     assert contents(built) == before
 
 
-def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys, monkeypatch):
-    built = build(ONE, {"book/a.html": page("one"), "x.png": "x"})
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert site.main([str(built), "~/site"]) == 0 and (tmp_path / "site" / "book" / "a.html").is_file()
+def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys):
+    built = build(ONE, {"book/a.html": page("one")})
+    assert site.main([str(built), str(tmp_path / "site")]) == 0
     assert capsys.readouterr().out.startswith("== edition 0.1")
-    file = tmp_path / "file"
-    file.write_text("", "utf-8")
-    (tmp_path / "file in e").mkdir()
-    (tmp_path / "file in e" / "e").write_text("", "utf-8")
-    (tmp_path / "site" / "e" / ONE.name / editions.FILE).write_text("{", "utf-8")
-    for arguments in (
-        [tmp_path, tmp_path / "site"], [built, tmp_path / "site"], [built, tmp_path / "file in e"], [built, file],
-        [built, file / "x"], [built], [built, ""],
-    ):  # fmt: skip
+    (tmp_path / "file").touch()
+    for arguments in ([], [built, ""], [tmp_path, tmp_path / "site"], [built, tmp_path / "file"]):
         assert site.main([str(argument) for argument in arguments]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.startswith("tramplab: ") and said.err.count("\n") == 1
-    with standard_output("/dev/null") as said:
-        assert site.main([]) == 2
-    assert said().startswith("tramplab: name ") and said().count("\n") == 1
-
-
-def test_a_full_disk_and_ctrl_c_are_one_line_and_leave_the_site(build, tmp_path, capsys, monkeypatch):
-    out = tmp_path / "site"
-    site.lay_out(build(ONE, {"book/a.html": page("one"), "x.png": "x"}), out)
-    before, built = contents(out), build(TWO, {"book/a.html": page("two"), "x.png": "y"})
-    full = OSError(28, "No space left on device", "x", None, out / "x.png")
-    said_of_full = f"No space left on device at {out / 'x.png'}: "
-    for failure, status, said in ((full, 2, said_of_full), (KeyboardInterrupt(), 130, "interrupted; ")):
-        with monkeypatch.context() as patch:
-            patch.setattr(shutil, "copy2", lambda *_, failure=failure: (_ for _ in ()).throw(failure))
-            assert site.main([str(built), str(out)]) == status
-        assert capsys.readouterr().err.startswith(f"tramplab: {said}") and contents(out) == before
-    assert site.main([str(built), str(out)]) == 0 and (out / "x.png").read_text("utf-8") == "y"
 
 
 # -- the whole book, laid out

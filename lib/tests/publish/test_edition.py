@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.base.repositories import UNKNOWN, committed
+from support.base.repositories import committed
 from tramplab import cli
 from tramplab.base.paths import checkout
 from tramplab_book.publish import site
@@ -30,11 +30,10 @@ def anew():
     edition.current.cache_clear()
 
 
-@pytest.mark.parametrize("state", UNKNOWN)
-def test_an_unknown_commit_is_said_and_nothing_is_linked_or_published(state, tmp_path, monkeypatch, anew, capsys):
+def test_an_unknown_commit_is_said_and_nothing_is_linked_or_published(tmp_path, monkeypatch, anew, capsys):
     folder = a_book(tmp_path / "checkout")
     monkeypatch.setenv("HOME", str(tmp_path))  # without a reader's own settings
-    why = state(folder, monkeypatch).replace("{}", str(folder))
+    why = f"{folder} is no git repository of its own; work in a clone"
     monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
     monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
     for arguments in (["glossary"], ["glossary", "--bibtex"]):
@@ -90,13 +89,7 @@ def test_a_bad_address_or_citation_file_is_one_sentence(tmp_path, monkeypatch, a
     assert "is no address that a page can link to" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "base",
-    [
-        *("https://example.org", "http://localhost:8000/book", "https://[::1]:8000/x", "https://x.org/~me/@a/b+c%20d"),
-        *("file:///srv/book", "https://example.org/x/"),
-    ],
-)
+@pytest.mark.parametrize("base", ["https://[::1]:8000/x", "https://x.org/~me/@a/b+c%20d/", "file:///srv/book"])
 def test_an_address_that_links_may_begin_with(base, monkeypatch, anew):
     monkeypatch.setenv("TRAMPLAB_URL", base)
     assert edition.current().base_url == base.rstrip("/")
@@ -105,11 +98,8 @@ def test_an_address_that_links_may_begin_with(base, monkeypatch, anew):
 @pytest.mark.parametrize(
     "base",
     [
-        *("http://[x", "http://[::::]/", "http://x:99999", "https://", "https:///x", "file://", "file://host/x", "file:x"),
-        *("/srv/x", "x", "javascript:alert(1)", "JavaScript:alert(1)//https://x", "data:text/html,x", "ftp://x.org"),
-        *("//x.org", "mailto:a@x.org", 'https://x.org/"onclick="x', "https://x.org/'", "https://x.org/<b>", "https://x.org/`"),
-        *("https://x.org/a b", "https://x.org/{a}", "https://x.org/\nb", "https://x.org\\@y.org", "https://me:secret@x.org"),
-        *("https://x.org/?a=b", "https://x.org/#a", "https://x.ö", " https://x.org", "https://x.org\n", "\n"),
+        *("http://[x", "http://x:99999", "https://", "file://host/x", "/srv/x", "JavaScript:alert(1)//https://x", "ftp://x.org"),
+        *('https://x.org/"onclick="x', "https://x.org/<b>", "https://x.org/\nb", "https://me:secret@x.org", "https://x.org/?a=b"),
     ],
 )
 def test_what_links_must_not_begin_with_is_one_sentence(base, monkeypatch, anew, capsys):

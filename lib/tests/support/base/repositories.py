@@ -19,10 +19,6 @@ def committed(folder: Path) -> Path:
     return folder
 
 
-def a_tarball(folder, monkeypatch):
-    return "{} is no git repository of its own; work in a clone"
-
-
 def in_another_repository(folder, monkeypatch):
     git(folder.parent, "init", "--quiet")
     return "{} is no git repository of its own; work in a clone"
@@ -37,16 +33,6 @@ def with_an_empty_git(folder, monkeypatch):
 def without_commits(folder, monkeypatch):
     git(folder, "init", "--quiet")
     return "git says of {}: your current branch 'main' does not have any commits yet"
-
-
-def with_a_broken_head(folder, monkeypatch):
-    (committed(folder) / ".git" / "HEAD").write_text("garbage", "utf-8")
-    return "git says of {}: not a git repository (or any of the parent directories): .git"
-
-
-def with_a_broken_index(folder, monkeypatch):
-    (committed(folder) / ".git" / "index").write_bytes(bytes(100))
-    return "git says of {}: index file corrupt"
 
 
 def without_git(folder, monkeypatch):
@@ -71,12 +57,9 @@ def somebody_elses(folder, monkeypatch):
 
 #: Each makes of a folder one whose commit git does not say, and returns why, with {} for the folder.
 UNKNOWN = [
-    a_tarball,
     in_another_repository,
     with_an_empty_git,
     without_commits,
-    with_a_broken_head,
-    with_a_broken_index,
     without_git,
     with_a_git_that_does_not_run,
     somebody_elses,
