@@ -127,62 +127,35 @@ def test_run_formats_hold_the_same_rows(tramplab):
     assert tramplab("run", "counting")[1] == commands.expected_file("counting").read_text("utf-8")
 
 
-def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
-    """A file that exists is complete; a failed write leaves the old one and no scraps."""
-    target = tmp_path / "rows.csv"
-    assert tramplab("run", "counting", "--format", "csv", "--output", target)[0] == 0
-    first = target.read_bytes()
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", fail)
-    status, _, err = tramplab("run", "counting", "--format", "json", "--output", target)
-    assert status == 1 and "No space left" in err
-    assert target.read_bytes() == first and list(tmp_path.iterdir()) == [target]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["measure", "riscv", "ops"], ["unknown ISA 'riscv'", "riscv64"]),
-        (["measure", "arm64", "opps"], ["unknown hook 'opps'", "did you mean ops"]),
         (["measure", "arm64", "fexit"], ["unknown hook 'fexit'; did you mean bpf-fexit?"]),
         (["measure", "arm64", "fprobe-fgraph"], ["did you mean fprobe-exit, which is built on the function graph tracer"]),
         (["measure", "arm64", "ops", "--release", "6.4"], ["unknown release '6.4'", "v6.4"]),
         (["measure", "arm64", "ops", "--release", "v5.15"], ["v5.15 is older than v5.17, the oldest release that the lab has"]),
-        (["measure", "arm64", "ops", "--release", "v6.25"], ["unknown release 'v6.25'"]),
         (["measure", "arm64", "ops", "--args", "13"], ["13 arguments", "0 to 12"]),
-        (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),
         (["measure", "arm64", "ops", "--callbacks", "0"], ["0 callbacks", "1 to"]),
         (["measure", "arm64", "direct", "--callbacks", "2"], ["one callback", "direct+ops"]),
         (["measure", "arm64", "ops", "--core", "cortex-a27"], ["unknown core 'cortex-a27'", "did you mean cortex-a72"]),
         (["measure", "arm64", "ops", "--core", "zen3"], ["zen3 is a core for x86_64, not arm64", "cortex-a72"]),
         (["measure", "arm64", "ops-regs"], [LATEST, "v5.5 to v6.1"]),
         (["measure", "arm64", "direct", "--release", "v6.3"], ["since v6.4"]),
-        (["measure", "riscv64", "direct", "--release", "v6.7"], ["since v6.8"]),
         (["run", "single_calback"], ["unknown study", "single_callback"]),
-        (["run", "counting", "--format", "xml"], ["'xml'", "csv"]),
         (["trace", "arm64"], ["HOOK"]),
         (["measure", "arm64", "ops", "--args=--"], ["--args takes a value", "--help"]),
         (["measure", "arm64", "ops", "--args", "1", "--args=1"], ["--args is there twice", "measure --help"]),
-        (["measure", "arm64", "ops", "--callbacks=1_0"], ["--callbacks is a whole number, not '1_0'"]),
-        (["measure", "arm64", "ops", "--args=٣"], ["--args is a whole number, not '٣'"]),
-        (["measure", "arm64", "ops", "--args", "9" * 5000], ["--args is a whole number, not '9999", "..."]),
         (["measure", "arm64\n", "ops", "--core", "zen3"], [r"unknown ISA 'arm64\n'"]),
         (["measure", "arm64", ""], ["HOOK is empty"]),
-        (["registers", "arm64", ""], ["STRUCTURE is empty"]),
-        (["explore", ""], ["SCHEME is empty"]),
         (["explore", "--time-limit", "1_0"], ["--time-limit is a number of seconds above 0", "'1_0'"]),
         (["explore", "--every-step"], ["name the scheme"]),
         (["native", "ops:"], ["NAME:CALLBACKS", "'ops:'"]),
         (["native", "--shapes", "--release", "v6.1"], ["leave --release out"]),
         (["native", "--keep", "--rounds", "2", "--args", "2"], ["leave --rounds and --args out"]),
-        (["run", "counting", "--output", ""], ["--output is empty"]),
         (["cite", "fig-counting", "--bibtex", "--full"], ["leave --full away"]),
         (["kernel", "vmlinux", "--trace", "ops", "--hook", "ops"], ["leave --hook away"]),
         (["kernel", "vmlinux", "--csv", "--core", "zen3"], ["leave --core away"]),
-        (["kernel", "diff", "a", "b", "--json", "--core", "zen3"], ["leave --core away"]),
         (["frobnicate"], ["frobnicate", "measure"]),
         ([], ["COMMAND"]),
     ],
@@ -220,13 +193,6 @@ def test_a_broken_trampoline_is_one_line(tramplab, tmp_path, monkeypatch, isa, f
     assert (status, out, err.count("\n")) == (2, "", 1)
     for word in words:
         assert word in err
-
-
-def test_a_reader_that_leaves_is_no_error():
-    """`tramplab trace ... | head -1` ends quietly."""
-    command = f"{sys.executable} -m tramplab trace arm64 ops | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, encoding="utf-8")
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_interrupt_is_one_line(tmp_path):

@@ -19,7 +19,6 @@ from tramplab import native
 from tramplab.ftrace import releases
 from tramplab.native import host, run, script, states
 from tramplab.native.script import TimingPlan
-from tramplab.native.states import Region
 
 # --- What goes wrong in the child
 
@@ -70,30 +69,6 @@ def test_without_a_baseline_there_is_nothing():
     )
 
 
-def test_memory_that_may_not_be_executed_is_one_sentence():
-    """A kernel that refuses mprotect(PROT_EXEC) for memory that was writable (PR_SET_MDWE, Linux 6.3)."""
-    isa = host_isa()
-    refuse = "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) and sys.exit(77)"
-    hardened = f"import ctypes, os, sys; {refuse}; os.execv(sys.argv[1], sys.argv[1:])"
-    subject = states.subject(isa, "v7.2", {}, 1)
-    message = complaint(lambda: run.run(subject, TimingPlan(), (sys.executable, "-c", hardened)))
-    if "status 77" in message:
-        pytest.skip("this kernel cannot refuse executable memory (PR_SET_MDWE needs Linux 6.3)")
-    assert message.startswith(
-        "this system does not let a process execute memory that it has written (Permission denied at 0x"
-    )
-
-
-def test_memory_that_cannot_be_mapped_is_one_sentence():
-    """Where something lies already: here, the child itself."""
-    isa = host_isa()
-    subject = states.subject(isa, "v7.2", {}, 1)
-    taken = dataclasses.replace(subject, regions=(*subject.regions, Region(run.CHILD_BASE, False, bytes(8))))
-    assert complaint(lambda: run.run(taken, TimingPlan())).startswith(
-        f"the lab kernel cannot be mapped at {run.CHILD_BASE:#x} (File exists)"
-    )
-
-
 def test_a_refused_cpu_is_a_warning():
     host_isa()
     result = native.time_hooks(["direct"], rounds=1, windows=1, cpu=8000)
@@ -101,32 +76,16 @@ def test_a_refused_cpu_is_a_warning():
     assert any(w.startswith("the run could not be kept on CPU 8000 (") for w in result.warnings)
 
 
-def test_too_much_for_the_child_is_one_sentence():
-    isa = host_isa()
-    subject = states.subject(isa, "v7.2", {}, 1)
-    many = tuple(dataclasses.replace(subject.states[0], name=f"n{i}") for i in range(300))
-    assert "ask for fewer hooks" in complaint(lambda: run.run(dataclasses.replace(subject, states=many), TimingPlan()))
-
-
 @pytest.mark.parametrize(
     "words, said",
     [
         (("/nowhere/qemu",), "/nowhere/qemu cannot be started (No such file or directory)"),
-        (("sh", "-c", "kill -9 $$"), "ended without an answer (by SIGKILL)"),
         (("sh", "-c", "echo oh no >&2; exit 5"), "ended without an answer (status 5): oh no"),
     ],
 )
 def test_a_child_that_does_not_start_is_one_sentence(words, said):
     isa = host_isa()
     assert said in complaint(lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), words))
-
-
-def test_a_child_that_is_deaf_is_ended(monkeypatch):
-    isa = host_isa()
-    monkeypatch.setattr(run, "PATIENCE", 0.2)
-    assert "did not end within 0.2 s" in complaint(
-        lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), ("sh", "-c", "exec sleep 9"))
-    )
 
 
 def test_a_child_that_spins_is_ended(monkeypatch):
@@ -140,9 +99,8 @@ def test_a_child_that_spins_is_ended(monkeypatch):
 
 
 @with_processes
-@pytest.mark.parametrize("whole", [False, True], ids=["parent", "group"])
-def test_an_interrupt_ends_the_command_and_its_child(whole):
-    """Ctrl-C, which reaches all processes of the terminal's group, or the command's own."""
+def test_an_interrupt_ends_the_command_and_its_child():
+    """Though it reaches the command alone."""
     isa = host_isa()
     assert run.child(isa) and states.boot(isa, releases.LATEST)  # so that the command's only child is the one that runs hooks
     words = [sys.executable, "-m", "tramplab", "native", "--rounds", "20000", "--windows", "1000"]
@@ -153,7 +111,7 @@ def test_an_interrupt_ends_the_command_and_its_child(whole):
             while time.monotonic() < deadline and not any(ticks(c) > 5 for c in started):  # until it is in its loop
                 time.sleep(0.02)
                 started = children(command.pid)[1]
-            (os.killpg if whole else os.kill)(command.pid, signal.SIGINT)
+            command.send_signal(signal.SIGINT)
             said = command.communicate(timeout=120)
         finally:
             command.kill()  # or its pipes are waited for as long as it runs
@@ -200,11 +158,7 @@ def ticks(process: int) -> int:
     [
         (lambda: native.time_hooks(["opps"]), "unknown hook 'opps'; did you mean ops"),
         (lambda: native.time_hooks(["ops:x"]), "not 'ops:x'"),
-        (lambda: native.time_hooks(["ops:0"]), "0 callbacks cannot be attached"),
-        (lambda: native.time_hooks(["direct:2"]), "takes one callback, not 2"),
-        (lambda: native.time_hooks(release="v5.15"), "v5.15 is older than v5.17, the oldest"),
         (lambda: native.time_hooks(rounds=0), "rounds is a whole number from 1 to 20000, not 0"),
-        (lambda: native.time_hooks(windows=0), "windows is a whole number from 1 to 1000, not 0"),
         (lambda: native.time_hooks(args=7), "0 to 6 arguments, not 7"),
     ],
 )
@@ -217,9 +171,7 @@ def test_bad_input_is_one_sentence(call, said):
     "system, machine, said",
     [
         ("Darwin", "arm64", "native runs need Linux, not Darwin"),
-        ("Windows", "AMD64", "native runs need Linux, not Windows"),
         ("Linux", "armv7l", "no native run for armv7l"),
-        ("Linux", "i686", "no native run for i686"),
     ],
 )
 def test_a_host_without_native_support_is_one_sentence(monkeypatch, system, machine, said):

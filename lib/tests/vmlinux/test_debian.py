@@ -1,9 +1,8 @@
 """Fetching Debian's kernel images, from an archive that is made up."""
 
 import shutil
+import socket
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import msgspec
@@ -126,7 +125,7 @@ def test_a_package_without_the_file_is_named(archive, three, path):
     assert f"has no file {path};" in complaint(lambda: fetch([wrong], archives=[archive])) and left() == []
 
 
-@pytest.mark.parametrize("size", [0, 4, 40, 100, 230, 300])
+@pytest.mark.parametrize("size", [0, 100, 300])
 def test_half_a_package_is_not_kept(archive, folder, three, size):
     deb = folder / three[0].file
     assert deb.stat().st_size > 330
@@ -178,46 +177,9 @@ def test_without_apt_an_address_is_asked_for(three, apt, names):
     assert complaint(lambda: fetch(three)).startswith("apt names no copy of Debian's archive") and left() == []
 
 
-class Failing(BaseHTTPRequestHandler):
-    """Ends each connection, or says so where `fails` is set."""
-
-    fails = True
-
-    def do_GET(self):
-        if self.fails:
-            self.send_error(503, "Later")
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.mark.parametrize(("fails", "why"), [(True, "503 Later"), (False, "ended|closed"), (None, "refused")])
-def test_an_archive_that_cannot_be_reached(three, monkeypatch, fails, why):
-    monkeypatch.setattr(Failing, "fails", fails)
-    server = HTTPServer(("127.0.0.1", 0), Failing)
-    address = f"http://127.0.0.1:{server.server_port}"
-    if fails is None:
-        server.server_close()
-    else:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-    with pytest.raises(TramplabError, match=f"^cannot fetch {address}/pool/.* \\(.*({why}).*\\); what was fetched"):
+def test_an_archive_that_cannot_be_reached(three):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        address = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    with pytest.raises(TramplabError, match=f"^cannot fetch {address}/pool/.* \\(.*refused.*\\); what was fetched"):
         fetch(three, archives=[address])
-    server.server_close()
     assert not any(map(there, three)) and left() == []
-
-
-def test_an_interrupt_keeps_what_is_whole(archive, three, monkeypatch, capsys):
-    usual = fetching._image
-
-    def stopped(deb, package):
-        if package == three[1]:
-            deb.read(100)
-            raise KeyboardInterrupt
-        return usual(deb, package)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fetching, "_image", stopped)
-        assert main(["--archive", archive]) == 130
-    assert capsys.readouterr().err == "tramplab: interrupted; the images that were fetched are kept.\n"
-    assert [there(p) for p in three] == [True, False, False] and left() == []
-    assert main(["--archive", archive]) == 0 and all(map(there, three))
