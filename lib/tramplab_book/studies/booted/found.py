@@ -65,8 +65,8 @@ def _of(seen: bool, words: str) -> _Read:
 
 
 def _tried(trial: str, labels: Sequence[str], judge: Callable[..., _Read], isa: str = "") -> _Judge:
-    """What decides by what a trial read under these labels, if the kernel refused none of it. isa: the only one that has such a
-    thing."""
+    """The judge of a finding, by what a trial read under these labels; ABSENT if the kernel refused it. isa: the only one that has
+    such a thing."""
 
     def verdict(found: dict[str, Any]) -> _Read:
         if isa and found["kernel"]["isa"] != isa:
@@ -90,7 +90,7 @@ def _overflow(read: Tried) -> _Read:
 
 
 def _user_calls(read: Tried) -> int:
-    """Of READ calls, those that an event counts as the user's, which is what its second half reads."""
+    """How many of READ calls an event counts as the user's, which is what its second half reads."""
     return those(Hits, read)[-1].event
 
 
@@ -110,13 +110,13 @@ def _stack(read: Tried) -> _Read:
 
 
 def _inside(read: Tried) -> _Read:
-    """The handler calls the function whenever it runs, so there is one call more than there are runs."""
+    """The verdict on calls of the function by its handler: as each run makes one, there is one call more than there are runs."""
     missed = first(Module, read).missed
     return _of(missed == 0, f"1 lost, nmissed {missed}")
 
 
 def lost(read: Module) -> tuple[int, int]:
-    """Of two fprobes on DEEP calls in each other: calls that were lost, counted for each fprobe, and what they say of them."""
+    """Calls that two fprobes on DEEP calls in each other lost, for each of them, and the calls that they say they missed."""
     return (_HANDLERS * DEEP - read.called) // 2, read.missed
 
 
@@ -142,7 +142,7 @@ def _cut(zeros: Tried, ones: Tried) -> _Read:
 
 
 def _hidden(read: Tried) -> _Read:
-    """Whether a stack trace has the return trampoline where a caller is."""
+    """The verdict on a stack trace: has it the return trampoline in place of a caller?"""
     if not (lines := those(Line, read)):
         return _Read(ABSENT, "not read")
     hidden = any("return_to_handler" in line.text or "ftrace_stub_graph" in line.text for line in lines)

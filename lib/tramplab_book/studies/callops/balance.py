@@ -101,14 +101,14 @@ def _reached(frame: pd.DataFrame, release: str) -> float:
 
 
 def waits(scheme: str) -> Waits:
-    """Of a scheme of the page on patching, as its figure has them."""
+    """The waits of a scheme of the page on patching, as its figure has them."""
     need = barriers.rows().query(f"scheme == @scheme and hart == '{barriers.WHOLE}' and not fence")["need"]
     breaking = int((need == barriers.BREAKS).sum())
     return Waits(breaking, breaking + int((need == barriers.NO_EFFECT).sum()))
 
 
 def waits_without_preemption(name: str) -> Waits:
-    """Of a scheme in a kernel that is not preemptible: each wait is left out and every order of steps visited."""
+    """The waits of a scheme in a kernel that is not preemptible: each wait is left out and every order of steps visited."""
     scheme = replace(SCHEMES[name], preemptible=False)
     subject = scheme.subject()
     executions = Executions(subject)
@@ -121,7 +121,7 @@ def waits_without_preemption(name: str) -> Waits:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The lines."""
+    """The lines as a table."""
     printed = pd.DataFrame({"what": frame["line"].map(LINES), "expected": frame["expected"], "preemption": frame["preemption"]})
     for release, side in (("v6.15", "before"), ("v6.16", "after")):
         printed[release] = [f"{value:g}" for value in frame[side]]

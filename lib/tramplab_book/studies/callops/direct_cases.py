@@ -50,7 +50,7 @@ def rows() -> pd.DataFrame:
 
 
 def instructions(isa: str, release: str, case: str) -> int:
-    """What site and trampoline execute before the direct call's own code, in any kernel with direct calls."""
+    """Instructions of site and trampoline before the direct call's own code, in any kernel with direct calls."""
     known = reach_ways.rows()
     return _own(_before(known[(known["isa"] == isa) & (known["release"] == release) & (known["case"] == case)]), "instructions")
 
@@ -66,7 +66,8 @@ def _own(stretches: list[Any], name: str) -> int:
 
 
 def _places(stretches: list[Any]) -> list[str]:
-    """What runs, as the commit tells it apart: callbacks of the list are the list's, and returns to what called count once."""
+    """The places that a call goes through, as the commit tells them apart: callbacks of the list are the list's, and returns to
+    what called count once."""
     found: list[str] = []
     for r in stretches:
         place = LIST if r.place == "callback" else str(r.place)

@@ -46,12 +46,12 @@ class Built:
     hypothetical: bool = False
 
     def kernel(self, meter: str = COUNT) -> Kernel:
-        """It, booted."""
+        """A kernel that is built so, booted."""
         return Kernel(self.isa, self.release, meter=meter, **self.overrides)
 
     @property
     def head(self) -> dict[str, object]:
-        """The columns that say which it is."""
+        """The columns of rows that say which kernel it is."""
         return {"isa": self.isa, "built": self.built, "release": self.release, "hypothetical": self.hypothetical}
 
 
@@ -79,7 +79,7 @@ def rows() -> pd.DataFrame:
 
 @once
 def timed() -> pd.DataFrame:
-    """The same of the call that was timed; without x86-64, of which nothing was."""
+    """The rows of the call that was timed, as in rows(); without x86-64, of which no table was published."""
     return _grid(PUBLISHED, {table.isa for table in TABLES})
 
 

@@ -61,7 +61,7 @@ def rows() -> pd.DataFrame:
 
 
 def _called(kernel: Kernel, load: str) -> dict[str, object]:
-    """What a call with the ops of a load has more than one without."""
+    """The counts that the ops of a load add to a call, and whether it is right."""
     on_it, elsewhere = LOADS[load]
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
     unhooked = kernel.call(function, *ARGUMENTS)
@@ -72,7 +72,7 @@ def _called(kernel: Kernel, load: str) -> dict[str, object]:
 
 
 def _changes(kernel: Kernel) -> list[dict[str, int]]:
-    """What the plans of CHANGES take, on a kernel with nothing attached."""
+    """The steps of the plan of each of CHANGES, on a kernel with nothing attached."""
     made: list[Registered] = []
     items = []
     for change in CHANGES:
@@ -137,7 +137,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
-    """One number."""
+    """One number of the rows."""
     return int(frame.set_index(["built", "what"])[column].loc[(built, what)])
 
 

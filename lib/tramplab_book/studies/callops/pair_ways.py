@@ -79,7 +79,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def body(frame: pd.DataFrame) -> Body:
-    """The same with schemes in words."""
+    """The table as a grid, with schemes in words."""
     cells = table(frame).assign(scheme=[marked(patching.LABELS[r.scheme], r.hypothetical) for r in frame.itertuples()])
     heads = {"preempt": "preemptible", "needs": "asks of a hart", "stops": "stop_machine()", "flushes": "FENCE.I everywhere"}
     heads |= {"tasks": "waits for tasks", "walks": "walks over tasks"}

@@ -45,7 +45,7 @@ def rows() -> pd.DataFrame:
 
 
 def _has(kernel: dict[str, Any]) -> bool:
-    """Has it CALL_OPS?"""
+    """Has a saved kernel CALL_OPS?"""
     return bool(kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"])
 
 

@@ -73,13 +73,13 @@ SCHEMES = (
 
 
 def flags(scheme: Scheme) -> tuple[str, ...]:
-    """What the compiler is given for it: the build's flags, and those of its sites, counted in the build's shortest instruction."""
+    """The compiler's flags for a scheme: the build's, and those of its sites, counted in the build's shortest instruction."""
     build, step = BUILDS[scheme.isa, scheme.build]
     return (*build, *(_counted(flag, ISAS[scheme.isa], step) for flag in _sites(scheme)))
 
 
 def _sites(scheme: Scheme) -> tuple[str, ...]:
-    """The flags of its sites alone, as the ISA's usual build counts them."""
+    """The flags of a scheme's sites alone, as the ISA's usual build counts them."""
     if scheme.flags or not scheme.release:
         return scheme.flags
     isa = ISAS[scheme.isa]

@@ -30,7 +30,7 @@ UNITS = {"published": "ns added", "instructions": "added"}
 
 
 def in_table(one: Table, built: str, here: int, elsewhere: int) -> published.Measurement | None:
-    """What a table has of a cell; None if it has not got it."""
+    """The number that a published table has for a cell; None if it has none."""
     return published.read().get(f"{one.ids}-{SIDES[built]}-r{here}-i{elsewhere}-overhead")
 
 

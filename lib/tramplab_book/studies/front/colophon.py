@@ -9,7 +9,7 @@ from ...publish.phrases import listed
 
 
 def made() -> str:
-    """In a few sentences; how to report a fault is left out while CITATION.cff has no address."""
+    """How the book was made, in a few sentences; how to report a fault is left out while CITATION.cff has no address."""
     now = edition.current()
     report = f" Report a fault to {now.contact}." if now.contact else ""
     about = f"Edition {now.version} of {now.date}, license {now.license}; its newest kernel is Linux {releases.LATEST}."

@@ -14,7 +14,7 @@ def rows() -> list[Row]:
 
 
 def said() -> str:
-    """In a sentence, how many are alike."""
+    """The sentence on how many are alike."""
     found = rows()
     same = [r for r in found if r.same]
     apart = [r for r in same if r.difference]

@@ -100,7 +100,7 @@ def _is_trampoline(name: str) -> bool:
 
 
 def _whole(name: str) -> str:
-    """The labels inside a common trampoline are its parts."""
+    """The function that a name is a part of: the labels inside a common trampoline belong to it."""
     if not TRAMPOLINES.match(name) or any(of in name for of in ("return", "rethook", "kretprobe")):
         return name
     return "ftrace_regs_caller" if "regs" in name else "ftrace_caller"

@@ -56,7 +56,7 @@ def rows() -> pd.DataFrame:
 
 
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of the usual kernels, what was measured."""
+    """The rows of the usual kernels that were measured."""
     part = frame[(frame["flavour"] == PLAIN) & (frame["status"] == "measured")]
     part.attrs["units"] = UNITS
     return part

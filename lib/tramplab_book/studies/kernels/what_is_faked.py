@@ -23,7 +23,7 @@ def patched() -> str:
 
 
 def faked() -> str:
-    """What no kernel was asked for, the same for all of them."""
+    """What is made up in all kernels, and what for some hooks, a line for each thing."""
     said = dict.fromkeys(what for r in saved.every() for what in r["kernel"]["faked"])
     for result in saved.every():
         said |= dict.fromkeys(f"for {', '.join(names)}: {note}" for note, names in notes(result).items())

@@ -103,14 +103,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Had:
-    """Of an ISA: whole: features that a kretprobe has in full; same: of these, those that an fprobe has in full as well."""
+    """Numbers of features on an ISA. whole: a kretprobe has them in full; same: an fprobe has them in full as well."""
 
     whole: int
     same: int
 
 
 def _counts(known: pd.DataFrame) -> dict[str, Had]:
-    """By ISA."""
+    """ISA -> its numbers of features."""
     by_name = {}
     for isa, part in known.groupby("isa", sort=False):
         whole = part["kretprobe"] == RANK[YES]

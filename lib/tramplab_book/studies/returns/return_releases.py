@@ -28,8 +28,12 @@ SAID = "v6.5"
 
 @dataclass(frozen=True)
 class Lane:
-    """What is told of each release. name: as the chart calls it. feature: of data/releases.yml, which decides it. state: what a
-    release has, by that."""
+    """A lane of the chart: something that each release has in some state.
+
+    name: as the chart calls it.
+    feature: the feature of data/releases.yml that decides it.
+    state: features of a release -> the state.
+    """
 
     name: str
     feature: str
@@ -191,7 +195,7 @@ def removable(frame: pd.DataFrame) -> str:
 
 
 def later(frame: pd.DataFrame) -> int:
-    """How many releases behind that one the newest is, which has kretprobes still."""
+    """How many releases after removable() the newest is, which still has kretprobes."""
     known, first = releases.known(), removable(frame)
     return len(known) - 1 - known.index(first) if first in known else 0
 

@@ -92,8 +92,11 @@ def walks() -> list[dict]:
 def marks(whole: dict[str, Any]) -> dict[str, int]:
     """Where a call's way back begins and goes on: name -> step of the whole walk.
 
-    body: the function's own code. trampoline: what comes behind it. handler: the first instruction of a callback from there on;
-    tidy: the first behind it. leave: the last stretch of a trampoline.
+    body: the first instruction of the function's own code.
+    trampoline: the first instruction behind that code.
+    handler: the first instruction of a callback from there on.
+    tidy: the first instruction behind the callback.
+    leave: the first instruction of the last stretch of a trampoline.
     """
     code, symbols = whole["code"], whole["symbols"]
     parts = [symbols[code[step[0]][0]][1] for step in whole["steps"]]

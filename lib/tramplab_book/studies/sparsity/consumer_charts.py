@@ -35,8 +35,8 @@ _REST = "args"
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of rows with the ids of their runs, structures of ENTRIES and the consumers that the chart has; columns isa, consumer, view,
-    outcome, run."""
+    """The rows that the chart has, of structures of ENTRIES and its consumers, with the ids of their runs; columns isa, consumer,
+    view, outcome, run."""
     some = frame[frame["view"].isin(ENTRIES) & ~frame["consumer"].isin(_NOT_DRAWN)]
     some = some.assign(view=some["view"].map(ENTRIES), at=some["consumer"].map(list(NAMES).index))
     some = some.assign(consumer=some["consumer"].map(NAMES)).sort_values("at", kind="stable")
@@ -44,7 +44,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def roles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of rows of one pt_regs, whether each consumer reads a field of each role: columns isa, consumer, role (of ROLES, or the
+    """Whether each consumer reads a field of each role, from rows of one pt_regs: columns isa, consumer, role (of ROLES, or the
     rest), read."""
     items = []
     for r in frame.itertuples():
@@ -59,7 +59,8 @@ def roles(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reads(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of the same rows, the fields that each consumer reads, those that are read alike as one: columns isa, fields, consumer."""
+    """The fields that each consumer reads, from rows of one pt_regs, fields that are read alike as one: columns isa, fields,
+    consumer."""
     items = []
     for isa, part in frame.groupby("isa", sort=False):
         of = {str(r.consumer): str(r.fields).split() for r in part.itertuples()}

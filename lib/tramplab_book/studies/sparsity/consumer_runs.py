@@ -25,7 +25,7 @@ def ids(frame: pd.DataFrame) -> pd.Series:
 
 
 def runs(frame: pd.DataFrame) -> Runs:
-    """Those of the rows that are not right, each as `tramplab registers` prints it."""
+    """The runs of the rows that are not right, each as `tramplab registers` prints it."""
     some = frame.assign(run=ids(frame)).query("run != ''")
     return Runs(f"Runs of the {len(some)} cells that are not right", tuple(map(_run, some.to_dict("records"))))
 

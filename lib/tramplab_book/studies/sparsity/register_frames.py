@@ -90,7 +90,7 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
 
 
 def every(isa: str) -> list[str]:
-    """All that a full set of registers has on an ISA, in the order of its list, then the program counter, flags and mode."""
+    """The registers of a full set on an ISA, in the order of its list, then the program counter, flags and mode."""
     return [*ISAS[isa].registers, "pc", *state.STATES[isa]]
 
 
@@ -98,7 +98,7 @@ def every(isa: str) -> list[str]:
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of each ISA and provider, the newest release that has it."""
+    """The rows of each ISA and provider in the newest release that has it."""
     order = {release: n for n, release in enumerate(releases.shown())}
     last = frame.groupby(["isa", "provider"])["release"].transform(lambda r: max(r, key=order.__getitem__))
     return frame[frame["release"] == last]

@@ -65,8 +65,8 @@ class Found:
 
 
 def full(isa: str) -> Iterable[Found]:
-    """All registers for all consumers: in the last release that had it, and in the newest, if that is another, by a trampoline of
-    the lab's, whose structure is no pt_regs."""
+    """The way of saving all registers for all consumers: in the last release that had it, and in the newest, if that is another, by
+    a trampoline of the lab's, whose structure is no pt_regs."""
     kernel = Kernel(isa, SAVING[isa])
     outcomes = ways_served.of_provider(kernel, provider("ftrace_regs_caller"))
     yield _saved(kernel, "regs", outcomes, f"{FULL}, {SAVING[isa]}")
@@ -101,8 +101,8 @@ def _inlined(kernel: Kernel) -> Iterable[Found]:
 
 
 def moved(isa: str) -> Iterable[Found]:
-    """The program is rewritten to read what was saved. Which programs can be is told by context_rewrite; here a consumer is right
-    that reads nothing but what was saved."""
+    """The way of rewriting the program to read what was saved. Which programs can be is told by context_rewrite; here a consumer is
+    right that reads nothing but what was saved."""
     kernel = Kernel(isa)
     outcomes = ways_served.of_registers(kernel, ways_served.saved(kernel))
     yield Found(NEWEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), outcomes)

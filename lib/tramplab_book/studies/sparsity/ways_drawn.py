@@ -35,7 +35,7 @@ def drawn(frame: pd.DataFrame, saving: Mapping[str, str]) -> pd.DataFrame:
 
 
 def priced(frame: pd.DataFrame, saving: Mapping[str, str]) -> pd.DataFrame:
-    """The same with what stands beside the bars: how many consumers are right, of those that were asked."""
+    """The rows of drawn() with what stands beside the bars: how many consumers are right, of those that were asked."""
     some = drawn(frame, saving)
     return named(some.assign(said=[f"({r.right}/{r.asked})" for r in some.itertuples()]), "way")
 

@@ -42,14 +42,14 @@ UNITS = {"misses": "M a run", "misses_error": "M a run", "missed": "a call"} | d
 
 @dataclass(frozen=True)
 class Rise:
-    """By how much a published counter is higher in one kind of run than in another, with ERRORS standard errors of that."""
+    """The difference of a published counter between two kinds of runs, and ERRORS standard errors of it."""
 
     value: float
     error: float
 
     @classmethod
     def of(cls, counter: str, more: str, less: str) -> Rise:
-        """Of a counter's name in the ids of data/published.csv."""
+        """The rise of a counter from the runs `less` to the runs `more`, by its name in the ids of data/published.csv."""
         means = [published.get(f"x86-2019-hackbench-{run}-{counter}").value for run in (more, less)]
         parts = [published.get(f"x86-2019-hackbench-{run}-{counter}-error").value / 100 for run in (more, less)]
         return cls(means[0] - means[1], ERRORS * math.hypot(*(m * p for m, p in zip(means, parts, strict=True))))

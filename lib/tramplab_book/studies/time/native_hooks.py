@@ -43,7 +43,7 @@ def rows() -> pd.DataFrame:
 
 
 def here() -> pd.DataFrame:
-    """This machine's, see frame(); no rows where there are none."""
+    """The results of this machine, see frame(); no rows where there are none."""
     try:
         return frame({HERE: own(HOOKS)})
     except TramplabError:
@@ -129,7 +129,7 @@ def _with_untimed(table: pd.DataFrame, parts: Iterable[pd.DataFrame]) -> pd.Data
 
 
 def _untimed(part: pd.DataFrame) -> dict[str, str]:
-    """The cells of that line."""
+    """The cells of the line on hooks that were not timed."""
     return {"isa": _part(part.iloc[0]), "hook": f"{len(native_machine.untimed(part))} others", "ns": UNTIMED}
 
 
@@ -190,7 +190,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def _inside(row: Mapping) -> bool:
-    """Does it lie in the band, whose ends are as exact as what is compared with them?"""
+    """Does what was measured lie in the band, whose ends are rounded as it is?"""
     return row["low"] <= round(row["cycles"], 1) <= row["high"]
 
 

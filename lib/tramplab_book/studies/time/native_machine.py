@@ -91,12 +91,12 @@ class Said:
 
     @property
     def html(self) -> str:
-        """For a page."""
+        """The text for a page, as HTML."""
         return f"<p>{html.escape(self.sentences)}</p>"
 
     @property
     def text(self) -> str:
-        """For a terminal."""
+        """The text for a terminal."""
         return textwrap.fill(self.sentences, INDENTED_WIDTH)
 
 

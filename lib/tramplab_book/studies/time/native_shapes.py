@@ -111,7 +111,7 @@ def _of_core(
 
 @each
 def estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
-    """What the model of a core says of a shape."""
+    """The estimate of a core's model for a shape."""
     base, runs = _runs(isa)
     return cycles.estimate(runs[chosen], base, core_of(core))
 

@@ -38,7 +38,7 @@ class Called:
     callback: str
 
     def ops(self, number: int, dynamic: bool = True) -> list[Ops]:
-        """So many ops with the callback."""
+        """A number of ops with the callback."""
         return [Ops(callback=self.callback, dynamic=dynamic) for _ in range(number)]
 
 
@@ -138,7 +138,7 @@ def run(
 
 
 def instructions(hooked: Run, unhooked: Run) -> int:
-    """What a call has more than the other one."""
+    """Instructions that the hooked call has more than the unhooked one."""
     return hooked.counts.total.instructions - unhooked.counts.total.instructions
 
 
@@ -147,12 +147,12 @@ def _measured(table: Table, side: str, relevant: int, irrelevant: int) -> float:
 
 
 def _repeats(side: str, _relevant: int, irrelevant: int) -> bool:
-    """With CALL_OPS, what happens elsewhere changes nothing: the case runs the instructions of another one."""
+    """Does a case run the instructions of another one, as with CALL_OPS, where ops elsewhere change nothing?"""
     return side == "after" and irrelevant > 0
 
 
 def _cases(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every case once."""
+    """The rows with every case once, without those that repeat another."""
     return frame[~frame["case"].isin([f"after {r}/{i}" for r, i in LOADS if _repeats("after", r, i)])]
 
 

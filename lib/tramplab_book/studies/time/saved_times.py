@@ -45,7 +45,7 @@ def columns(hooks: Sequence[tuple[str, str, str]]) -> dict[str, list[str]]:
 
 
 def said(hook: str, release: str = LATEST, isa: str = "x86_64") -> str:
-    """The same in words: "9.04 cycles on golden-cove and 8.00 on zen3"."""
+    """The times in words: "9.04 cycles on golden-cove and 8.00 on zen3"."""
     found = [f"{digits(value)} cycles on {machine}" for machine, value in cycles(hook, release, isa).items()]
     return listed(found) if found else "an unknown number of cycles"
 

@@ -71,8 +71,8 @@ def rows() -> pd.DataFrame:
 
 
 def _parts(hooked: Run, idle: Run, without: Run) -> list[dict[str, object]]:
-    """What each part executes; the function itself is left out, and so is what the idle site does. without: the same hook on a
-    function without arguments."""
+    """The counts of each part of a call; the function itself is left out, and so is what the idle site does. without: a call with
+    the same hook on a function without arguments."""
     found = dict.fromkeys(ORDER, idle.counts.total - idle.counts.total)
     for name, counts in hooked.counts.by_symbol.items():
         part = next((part for part, starts in PARTS.items() if name.startswith(starts)), TRAMPOLINE)
@@ -86,7 +86,7 @@ def _parts(hooked: Run, idle: Run, without: Run) -> list[dict[str, object]]:
 
 
 def total(frame: pd.DataFrame, isa: str, stage: Stage | str, column: str = "instructions") -> int:
-    """What a stage adds to a call."""
+    """The number in a column, by default instructions, that a stage adds to a call."""
     return int(chosen(frame, isa, stage)[column].sum())
 
 
@@ -170,7 +170,7 @@ def ways(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same with fprobe and return hook as one, and handler and program: a chart has five colours."""
+    """The rows of ways() with fprobe and return hook as one part, and handler and program: a chart has five colours."""
     data = ways(frame)
     data["part"] = data["part"].replace({"fprobe": _BOTH, "return hook": _BOTH, HANDLER: _CALLED, PROGRAM: _CALLED})
     return data.groupby(["isa", "hook", "part"], sort=False)["instructions"].sum().reset_index()

@@ -25,13 +25,17 @@ WITHOUT_ARGUMENTS = "no_args"
 
 @dataclass(frozen=True)
 class Stage:
-    """Which of the four is there: all registers saved, the walk over the list, the return hooked in any case, its node from the
-    list that all CPUs share, or from a stack of each task, as was proposed. Where the return is not hooked, the handler at the
-    entry declines, when the node has been taken already.
+    """An fprobe with some of the four costs, and with three changes that were not proposed.
 
-    What was not proposed: without node none is taken, and the arguments are on the stack; with ring the node is from v6.7's ring of
-    each CPU; without guard the fprobe takes no recursion guard, which was offered in the reply
-    (20221117223353.431e29124ba51a72c3507ced@kernel.org)."""
+    regs: all registers are saved.
+    walk: the list is walked.
+    hook: the return is hooked in any case; else the handler at the entry declines, when the node has been taken already.
+    freelist: the node is from the list that all CPUs share; else from a stack of each task, as was proposed.
+    node: else no node is taken, and the arguments are on the stack.
+    ring: the node is from v6.7's ring of each CPU.
+    guard: else the fprobe takes no recursion guard, which was offered in the reply
+        (20221117223353.431e29124ba51a72c3507ced@kernel.org).
+    """
 
     regs: bool = True
     walk: bool = True
@@ -89,7 +93,7 @@ BUILDS: Mapping[str, Mapping[tuple[bool, bool], Build]] = {
 
 
 def every() -> list[Stage]:
-    """All ways to have some of the four, and what was not proposed."""
+    """The stages with all ways to have some of the four costs, and those that were not proposed."""
     return [*(Stage(*chosen) for chosen in itertools.product((True, False), repeat=len(REASONS))), WITHOUT_NODE, RING, UNGUARDED]
 
 

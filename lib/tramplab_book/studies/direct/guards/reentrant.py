@@ -23,11 +23,11 @@ ITSELF, ANOTHER = "itself", "another"
 
 @dataclass(frozen=True)
 class Subject:
-    """One hook.
+    """A hook whose consumer may call a traced function.
 
     make: the consumer's callee (see trampolines/reentry; "" for none) -> the request.
     consumer: the guest function that runs, without its ending.
-    alone: the one that runs if it is to call nothing, where that has another name.
+    alone: the guest function that runs if it is to call nothing, where that has another name.
     needs: the feature of a release.
     hypothetical: no kernel has it.
     """
@@ -66,10 +66,10 @@ class Played:
     ran: how often the consumer ran.
     entered: how often HOOKED was called.
     counted: calls that programs were not run for, by their own count.
-    other_ran, other_entered: the same of THROUGH and of its hook, which calls nothing.
+    other_ran, other_entered: how often the hook of THROUGH ran, which calls nothing, and how often THROUGH was called.
     way: what called the consumer.
     recursion: the calls that filled the stack; None if the call came back.
-    right: with the right value.
+    right: did it come back with the right value?
     stack: its bytes in use at each call of HOOKED, in order.
     """
 
@@ -128,14 +128,14 @@ def _runs(kernel: Kernel, call: Recording, consumer: str) -> int:
 
 
 def _misses(kernel: Kernel) -> int:
-    """What the programs that are attached have counted of calls they were not run for."""
+    """Calls that the attached programs were not run for, by their own count."""
     at = kernel.image.struct("bpf_prog").fields["misses"].offset
     programs = [a for o in kernel.slowpath.ops for a, name in o.structs.items() if name.startswith("bpf_prog[")]
     return sum(kernel.machine.read_u64(a + at) for a in programs)
 
 
 def _way(symbols: set[str]) -> str:
-    """What called the consumer, from the functions that ran."""
+    """The code that called the consumer, told from the functions that ran."""
     for symbol, way in (("ftrace_ops_list_func", "list"), ("ftrace_ops_assist_func", "assist"), ("__bpf_prog_enter_recur", "BPF")):
         if symbol in symbols:
             return way

@@ -50,7 +50,7 @@ class Laid:
     size: int
 
     def scaled(self, text: int) -> Laid:
-        """As if its text had so many MiB, and all of it were larger by the same factor."""
+        """An image as if its text had so many MiB, and all of it were larger by the same factor."""
         factor = text * MIB / (self.text[1] - self.text[0])
         start, end, caller, size = (int(n * factor) & -8 for n in (*self.text, self.caller, self.size))
         return Laid(f"{text} MiB", (start, end), caller, size)

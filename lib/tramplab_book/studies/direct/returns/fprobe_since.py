@@ -69,7 +69,7 @@ def rows() -> pd.DataFrame:
 
 
 def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
-    """What each part executes; the function is left out, and so is what the idle site does."""
+    """The counts of each part; the function is left out, and so is what the idle site does."""
     found = dict.fromkeys(ORDER, idle.counts.total - idle.counts.total)
     walked = "ftrace_ops_list_func" in hooked.symbols
     for name, counts in hooked.counts.by_symbol.items():
@@ -109,7 +109,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same, with the cycles that each machine measured."""
+    """The golden table, with the cycles that each machine measured."""
     counted = golden(frame)
     cycles = columns([(r.isa, r.release, EVENTS[r.event]) for r in counted.itertuples()])
     printed = counted.assign(**cycles)

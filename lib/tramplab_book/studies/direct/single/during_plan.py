@@ -45,8 +45,8 @@ class Seen:
     fixed: pairs of writes whose order matters: in the other order some call would run neither hook.
     halted: what calls ran that had begun before the plan, one for each instruction of the site and of ftrace's trampoline at which
         they were halted while it was carried out.
-    overwritten: the same where the plan does not wait before it frees, and the freed memory is overwritten at once; "fault" if that
-        ended a call.
+    overwritten: what the halted calls ran where the plan does not wait before it frees, and the freed memory is overwritten at
+        once; "fault" if that ended a call.
     """
 
     old: str
@@ -59,7 +59,7 @@ class Seen:
     overwritten: tuple[str, ...]
 
     def wrong(self, ran: tuple[str, ...]) -> int:
-        """How many of these calls ran neither the old nor the new."""
+        """How many of these calls ran neither what the old state runs nor what the new one does."""
         return sum(what not in (self.old, self.new) for what in ran)
 
     @property
@@ -133,8 +133,8 @@ def _part(kernel: Kernel, write: Write) -> str:
 def ordered(
     kernel: Kernel, steps: list[Step], right: set[str], every: bool = False
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """What calls run with each set of a plan's live writes, and the pairs of these that must come in the plan's order, so that
-    every call runs what is right. What no call can reach yet is written before all of them; every: it is tried in all orders too.
+    """What calls run with each set of a plan's live writes, and the pairs of writes that must come in the plan's order so that
+    every call runs what is right. Memory that no call can reach yet is written first; every: it is tried in all orders, too.
     """
     writes = [s for s in steps if isinstance(s, Write)]
     kernel.apply([w for w in writes if w.granule == BYTE and not every])
@@ -175,8 +175,8 @@ def _halts(kernel: Kernel) -> int:
 
 
 def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool) -> list[str]:
-    """What a call runs that is halted at one of its first instructions, of which there are so many places, while the whole plan is
-    carried out but for its frees; for each of them. overwrite: and what is freed is overwritten.
+    """What a call runs that is halted while the whole plan but for its frees is carried out: for each of the first `places`
+    instructions, at which it is halted. overwrite: overwrite what is freed.
     """
     changes = [(s.address, s.data) for s in steps if isinstance(s, Write)]
     changes += [(at, POISON * size) for at, size in _freed(kernel, steps)] if overwrite else []

@@ -53,8 +53,10 @@ _PUBLISHED = {
 class Way:
     """A way to attach to many functions.
 
-    requests: of functions, one request after the other is registered. per, fixed: the structs that a kernel allocates for each
-    function, and for all. at_once: direct calls that are attached in one update. isas: those that have it.
+    requests: functions -> the requests, which are registered one after the other.
+    per, fixed: the structs that a kernel allocates for each function, and for all.
+    at_once: direct calls that are attached in one update.
+    isas: those that have it.
     """
 
     requests: Callable[[tuple[str, ...]], list[Request]]

@@ -32,21 +32,21 @@ class Setup:
 
     @property
     def hypothetical(self) -> bool:
-        """Has no kernel this?"""
+        """Is it a way that no kernel has?"""
         return self.way != IN_OPS and WAYS[self.way].hypothetical
 
     @property
     def single(self) -> str:
-        """The way, as Kernel() takes it."""
+        """The way, as Kernel(slow_path=) takes it."""
         return "" if self.way == IN_OPS else self.way
 
     def kernel(self, meter: str = "record") -> Kernel:
-        """Such a kernel, booted."""
+        """A kernel of this setup, booted."""
         return Kernel(self.isa, self.release, slow_path=self.single, meter=meter)
 
     @property
     def head(self) -> dict[str, object]:
-        """The first columns of its rows."""
+        """The first columns of a setup's rows."""
         return {"isa": self.isa, "release": self.release, "way": self.way, "hypothetical": self.hypothetical}
 
 
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[type[Request], ...]] = {"near": (Direct,), "far": (Direct
 
 
 def requests(case: str) -> list[Request]:
-    """What to attach for a case."""
+    """The requests to attach for a case."""
     return [Ops() if kind is Ops else Direct(far=case != "near") for kind in CASES[case]]
 
 

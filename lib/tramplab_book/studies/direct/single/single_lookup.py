@@ -59,7 +59,7 @@ def rows() -> pd.DataFrame:
 
 
 def buckets(functions: int, most: int) -> int:
-    """How many a hash has that may have so many at most: as many as entries count, to the next power of two.
+    """The number of buckets of a hash with an entry for each function: the next power of two, but at most `most`.
 
     >>> buckets(1, 64), buckets(32, 64), buckets(10_000, 64), buckets(10_000, 4096)
     (2, 64, 64, 4096)

@@ -155,7 +155,7 @@ def traced(kernel: Kernel, variant: Variant, recovered: bool = True) -> list[dic
 
 
 def traced_both(kernel: Kernel, variant: Variant, recovered: Collection[bool]) -> list[dict[str, object]]:
-    """The same rows for each of `recovered`, of the same two calls: whether hooked returns are looked up."""
+    """The rows of traced() for each value of `recovered`, of the same two calls: are hooked returns looked up?"""
     by_name: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
     for function in (TRACED, CALLS):
         of = kernel.function(function)

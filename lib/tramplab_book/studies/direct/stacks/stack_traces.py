@@ -62,7 +62,7 @@ def counted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _told(frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """What is true of each stretch, by the names of COUNTS."""
+    """Name of COUNTS -> is it true of each stretch?"""
     states = frame[list(FRAMES)]
     lost, doubled = states.isin([MISSING, WRONG]).any(axis=1), (states == DOUBLED).any(axis=1)
     return {
@@ -138,7 +138,7 @@ def whose(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def whose_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same with a column per part."""
+    """The rows of whose() with a column per part."""
     data = whose(frame)
     index = pd.MultiIndex.from_frame(data[["isa", "hook"]].drop_duplicates())
     wide = data.pivot(index=["isa", "hook"], columns="part", values="instructions").reindex(index=index, columns=list(CODE))

@@ -48,7 +48,7 @@ def sized(build: Build, calls: int) -> Request:
 
 
 def bounds(build: Build) -> Bounds:
-    """What bounds a probe as kernels make it."""
+    """The bounds of a build's probe as kernels make it."""
     return Bounds(lambda: kernel(build), build.request)
 
 
@@ -60,7 +60,7 @@ def held_by(made: Kernel, request: Request, tasks: int) -> dict[str, int]:
 
 @functools.cache
 def keeps(build: Build) -> str:
-    """Where a call's state is, by what the probe holds and what a call takes of the stack."""
+    """The place of a call's state, told from what the probe holds and what a call takes of the stack."""
     made = kernel(build)
     found = held_by(made, build.request(), 1)
     if found[SHADOW]:

@@ -75,7 +75,7 @@ def _default(build: Build, cpus: int = CPUS) -> int:
 
 
 def _even(build: Build) -> int:
-    """For so many calls a pool holds as much as a task's shadow stack, or more, and for one less it does not."""
+    """The least number of calls for which a pool takes as many bytes as a task's shadow stack."""
     made, stack = kernel(build), kernel(get(build.isa, FPROBE))
     size = held_by(stack, get(build.isa, FPROBE).request(), 1)[SHADOW]
     low, high = 0, DEEPEST

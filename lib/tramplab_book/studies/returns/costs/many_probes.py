@@ -84,7 +84,7 @@ def _on_each(kernel: Kernel, mechanism: str, functions: int) -> dict[str, object
 
 
 def _functions(kernel: Kernel) -> tuple[str, ...]:
-    """Those that BPF can be attached to, the one that is called first."""
+    """The functions that BPF can be attached to; the one that is called comes first."""
     plain = [name for name in kernel.functions if name != FUNCTION and "struct" not in name]
     return (FUNCTION, *plain)
 

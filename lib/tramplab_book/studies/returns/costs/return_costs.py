@@ -94,7 +94,8 @@ def rows() -> pd.DataFrame:
 
 
 def compared(isa: str) -> list[Build]:
-    """What sees returns with a bare handler, and then in the newest kernel what runs a BPF program there, fexit the last."""
+    """The builds that see returns with a bare handler, and then those of the newest kernel that run a BPF program there, fexit
+    last."""
     bare = [build for build in builds(isa) if build.mechanism != FEXIT]
     program = [build for build in (*programs(isa), *builds(isa)) if build.mechanism in PROGRAMS and build.release == LATEST]
     return [*bare, *program]
@@ -106,7 +107,7 @@ def calls(build: Build) -> tuple[Run, Run]:
 
 
 def with_and_without(kernel: Kernel, request: Request) -> tuple[Run, Run]:
-    """The call that is compared, with this attached, and before that."""
+    """The call that is compared, with this request attached, and unhooked."""
     function = kernel.function(FUNCTION)
     idle = kernel.call(function, *ARGUMENTS)
     with kernel.attached(function, request):
@@ -120,8 +121,8 @@ def added(hooked: Run, idle: Run) -> Counts:
 
 
 def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
-    """What each part executes. The function's own instructions, and its site's, count as the trampolines' as far as there are more
-    of them than in the unhooked call."""
+    """The counts of each part of a call. The function's own, and its site's, count as the trampolines' as far as there are more of
+    them than in the unhooked call."""
     found = dict.fromkeys(ORDER, idle.counts.total - idle.counts.total)
     for name, counts in hooked.counts.by_symbol.items():
         whose = TRAMPOLINE if name == FUNCTION else part(name, _WALK in hooked.symbols)
@@ -152,14 +153,14 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What is not nothing in the newest release, by mechanism; the table has the releases before."""
+    """The rows of the newest release that are not 0, by mechanism; the table has the releases before."""
     out = largest_first(frame[(frame["instructions"] > 0) & (frame["release"] == LATEST)], "name", "instructions")
     out.attrs["units"] = UNITS
     return out
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same, and the cycles that each saved machine took more."""
+    """The golden table, and the cycles that each saved machine took more."""
     printed, all_ = golden(frame), totals(frame)
     timed = saved_times.columns([(str(r.isa), str(r.release), HOOKS[str(r.mechanism)]) for r in all_.itertuples()])
     made = printed.assign(**timed)

@@ -110,7 +110,7 @@ def measured(mechanism: str, release: str) -> dict[str, float]:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same, and the ratio of the cycles that each saved machine took."""
+    """The golden table, and the ratio of the cycles that each saved machine took."""
     printed, ratios = golden(frame), [measured(str(r.what), str(r.release)) for r in frame.itertuples()]
     machines = sorted({machine for of in ratios for machine in of})
     made = printed.assign(**{machine: [f"{of[machine]:.2f}" if machine in of else "-" for of in ratios] for machine in machines})

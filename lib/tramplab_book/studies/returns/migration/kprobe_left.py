@@ -80,12 +80,13 @@ def fields() -> pd.DataFrame:
 
 @functools.cache
 def kernel(isa: str) -> Kernel:
-    """The one in which all is run."""
+    """The kernel in which all calls of an ISA are made."""
     return Kernel(isa, LATEST)
 
 
 def calls(isa: str) -> dict[str, list[tuple[Request, ...]]]:
-    """Who is run -> what is attached in each of its calls: kretprobes, kprobes by a breakpoint and through ftrace, and others."""
+    """Kind of probe -> what is attached in each call that is made for it: kretprobes, kprobes by a breakpoint and through ftrace,
+    and others."""
     breakpoint = kprobes_break(kernel(isa).features)
     nested = Kprobe(breakpoint=True, handler="lab_kprobe_reenter"), Kprobe(breakpoint=True, filter=(_INNER,))
     kretprobes: list[tuple[Request, ...]] = [(Kretprobe(breakpoint=True, entry=True),)]
@@ -112,12 +113,12 @@ def _ran(isa: str, how: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]
 
 
 def executed(isa: str, how: str) -> frozenset[str]:
-    """The functions, by the image's names."""
+    """The functions that the calls of a kind execute, by the image's names."""
     return _ran(isa, how)[0]
 
 
 def touched(isa: str, how: str) -> frozenset[tuple[str, str]]:
-    """(struct, field) of a task and of a CPU that are read or written."""
+    """(struct, field) of a task and of a CPU that the calls of a kind read or write."""
     return _ran(isa, how)[1]
 
 

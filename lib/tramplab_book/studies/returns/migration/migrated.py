@@ -57,7 +57,8 @@ class Use:
     """The users of one interface.
 
     teller: the provider of its fields afterwards, except for those in `others`.
-    fields: in the user's words -> as `migration` calls them.
+    fields: the user's word for a field -> its name in `migration`.
+    others: the user's word -> the provider of it afterwards.
     """
 
     teller: str
@@ -65,7 +66,7 @@ class Use:
     others: dict[str, str]
 
     def of(self, read: str) -> str:
-        """Who tells what is read so."""
+        """The provider of the field with this name in the user's words."""
         return self.others.get(read, self.teller)
 
 
@@ -133,14 +134,14 @@ def rows() -> pd.DataFrame:
 
 @once
 def older() -> pd.DataFrame:
-    """The same of what BPF's programs and scripts read, in OLDER, without asking shims; with a column release."""
+    """rows() of what BPF's programs and scripts read, in the releases of OLDER, without asking shims; with a column release."""
     return pd.DataFrame(
         [{"release": r, **row} for r in OLDER for isa in ISAS for use in (PROGRAM, STAP) for row in of_use(isa, use, r)]
     )
 
 
 def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]:
-    """The rows of one in a release, of an older one without shims; raises TramplabError for an unknown use."""
+    """The rows of a use in a release, of an older release without shims; raises TramplabError for an unknown use."""
     if use not in USES:
         raise unknown("use of a kretprobe", use, USES)
     records: list[dict[str, object]] = []
@@ -158,13 +159,13 @@ def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]
 
 @functools.cache
 def kernel(isa: str, release: str = LATEST) -> Kernel:
-    """The one in which all of a release is run."""
+    """The kernel in which all calls of an ISA and release are made."""
     return Kernel(isa, release)
 
 
 @functools.cache
 def tells(isa: str, teller: str, release: str = LATEST) -> Told:
-    """What one of migration.TELLERS tells there."""
+    """What one of migration.TELLERS tells in that kernel."""
     return told(kernel(isa, release), teller)
 
 

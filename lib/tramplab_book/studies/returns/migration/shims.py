@@ -61,7 +61,7 @@ def rows() -> pd.DataFrame:
 
 @functools.cache
 def kernel(isa: str) -> Kernel:
-    """One for counting: in what others have run in, flags are as those left them, and the ways of interrupts depend on that."""
+    """The kernel for counting. Others leave flags in the kernels that they use, and the ways of interrupts depend on these."""
     return Kernel(isa, LATEST)
 
 

@@ -101,7 +101,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def _newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """What each mechanism's newest kernel does, one mechanism at a time."""
+    """The rows of each mechanism alone in its newest kernel."""
     names = {(isa, build.name): mechanism for isa in ISAS for mechanism, build in newest(isa).items()}
     keys = list(zip(frame["isa"], frame["name"], strict=True))
     part = frame.assign(mechanism=[names.get(key, "") for key in keys])

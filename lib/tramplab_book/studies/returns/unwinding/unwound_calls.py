@@ -55,15 +55,15 @@ class Case:
 
     @property
     def release(self) -> str:
-        """Of its kernel."""
+        """The release of the case's kernel."""
         return self.parts[0].release if self.parts else LATEST
 
     def kernel(self) -> Kernel:
-        """It, booted."""
+        """The case's kernel, booted."""
         return self.parts[0].kernel() if self.parts else newest(self.isa)[KRETPROBE].kernel()
 
     def variant(self) -> Variant:
-        """As chapter 2 attaches it."""
+        """The case as a variant that chapter 2 attaches."""
         return Variant(lambda: [build.request(entry=True) for build in self.parts], "")
 
 
@@ -76,12 +76,12 @@ def cases(isa: str) -> list[Case]:
 
 
 def asked(kernel: Kernel, case: Case) -> bool:
-    """Does this kernel's unwinder look up what all of these took the place of?"""
+    """Does this kernel's unwinder look up the return addresses that all mechanisms of a case replace?"""
     return all(needs(kernel, build.mechanism) in ("", *recovery.ASKED[kernel.isa.name]) for build in case.parts)
 
 
 def needs(kernel: Kernel, mechanism: str) -> str:
-    """Who knows the calls that a mechanism hooks: one of recovery.MECHANISMS, "" if it hooks none."""
+    """The one of recovery.MECHANISMS that knows the calls that a mechanism hooks; "" if it hooks none."""
     own = recovery.HOOKS if kretprobes_on_return_hooks(kernel.features) else recovery.INSTANCES
     return _NEEDS.get(mechanism, own)
 
@@ -115,7 +115,7 @@ def _of(case: Case) -> Iterator[dict[str, object]]:
 
 
 def place(row: dict[str, object]) -> str:
-    """Where the trace of one of stack_calls' rows is taken."""
+    """The place at which the trace of one of stack_calls' rows is taken."""
     symbol, over = str(row["symbol"]), row["function"] == RETURNED
     if symbol in _HANDLERS or symbol == _PROGRAM:
         return EXIT if over else ENTRY
@@ -124,7 +124,7 @@ def place(row: dict[str, object]) -> str:
 
 
 def worst(row: dict[str, object]) -> str:
-    """The worst state of its frames, except that the function has returned."""
+    """The worst state of a row's frames, where "the function has returned" does not count."""
     return next((state for state in _WORST if state in [row[frame] for frame in FRAMES]), RIGHT)
 
 

@@ -113,7 +113,7 @@ def _error(outcome: str) -> str:
 
 
 def _order(run: Run) -> list[str]:
-    """Who executed, in the order of the first instruction; of the function its own body, not its patch site."""
+    """The functions that executed, in the order of their first instructions; of the traced one its body, not its patch site."""
     symbols = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
     return [RUNNING[name] for name in dict.fromkeys(symbols) if name in RUNNING]
 

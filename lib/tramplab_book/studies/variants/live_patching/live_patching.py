@@ -65,7 +65,7 @@ def rows() -> pd.DataFrame:
 
 
 def _kernels() -> Iterator[tuple[Kernel, dict[str, tuple[str, str]]]]:
-    """What is booted, and the cases that are tried there."""
+    """Each kernel that is booted, and the cases that are tried there."""
     newest = releases.LATEST
     for isa in ISAS.values():
         with_regs = [r for r in releases.shown() if releases.features(isa, r, {})["regs"]][-1]
@@ -129,7 +129,7 @@ def _ops(name: str, callback: str, saved: str) -> Ops:
 
 
 def _call(kernel: Kernel, name: str, callback: str, saved: str) -> Run:
-    """One call of a function that is replaced so."""
+    """A call of a function that is replaced by a callback with a save set."""
     made = passed(kernel, name)
     with kernel.attached(kernel.function(name), _ops(name, callback, saved)):
         return kernel.call(name, *made.arguments, registers=made.registers)

@@ -143,7 +143,7 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same without hooks under which every register of every ISA fares as under an earlier one."""
+    """The rows without hooks under which every register of every ISA fares as under an earlier hook."""
     cells = grouped(frame)
     fates = cells.pivot(index=["isa", "registers"], columns="hook", values="fate")[list(dict.fromkeys(cells["hook"]))]
     return cells[cells["hook"].isin(fates.T.drop_duplicates().index)]

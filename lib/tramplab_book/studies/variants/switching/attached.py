@@ -52,7 +52,7 @@ class Hooked:
         self._result = self._call().value
 
     def can(self, letters: str) -> bool:
-        """Does this release have all that these letters need?"""
+        """Has a release all that these letters need?"""
         return all(self.kernel.features[NEEDS[letter]] for letter in letters if letter in NEEDS)
 
     @property

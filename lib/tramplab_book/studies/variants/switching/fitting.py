@@ -155,7 +155,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _short(ops: str) -> str:
-    """The first, and who joined last, by what they need: "live" or "+args".
+    """The need of the only ops, "live", or of the ops that joined last, "+args".
 
     >>> _short("live"), _short("live live args")
     ('live', '+args')

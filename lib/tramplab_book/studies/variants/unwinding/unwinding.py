@@ -80,7 +80,7 @@ def _found(isa: str, release: str, chosen: tuple[tuple[str, int], ...]) -> list[
 
 
 def _kernels(isa: str, release: str) -> Iterator[tuple[str, Kernel]]:
-    """Who makes records -> a kernel that is built so, or can be made so; see `without_fixup`."""
+    """What makes frame records -> a kernel that is built so, or can be made so; see `without_fixup`."""
     if isa in EITHER_WAY:
         yield NOBODY, Kernel(isa, release, frame_pointer=False)
     if releases.intervals(isa, "frame_pointer"):
@@ -198,7 +198,7 @@ def lost(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same without what the symbols tell."""
+    """The rows of lost() without columns that the symbols tell."""
     found = rows["found"] + rows["guessed"].map({True: ", guessed", False: ""})
     return rows.assign(found=found, count=rows["boundaries"])[["isa", "unwound", "first", "to", "count", "found"]]
 
