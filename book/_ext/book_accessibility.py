@@ -24,7 +24,7 @@ REPAIRS = {
 
 
 def setup(app):
-    """Register with Sphinx what repairs pages."""
+    """Register with Sphinx the repair of pages."""
     app.connect("build-finished", repair, priority=800)  # after those that write pages, before book_weight
 
 

@@ -30,8 +30,8 @@ def say_where(app):
 
 
 def add_citation(app, pagename, templatename, context, doctree):
-    """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed. The mail of a page
-    that says something in short is the one beside that: to compute it again would take all of the book's studies."""
+    """Add a box with both forms; only in the book that has a list of permalinks, and only on pages that are listed. On a page that
+    says something in short, the mail is taken from there: to compute it again would take all of the book's studies."""
     chapter = book_permalinks.chapter(app, pagename) if doctree else None
     if chapter:
         text = cite.boxed(context["body"], PurePosixPath(pagename).name) or cite.place(chapter.id)

@@ -13,7 +13,7 @@ def setup(app):
 
 
 def forms(app, pagename, context) -> list[tuple[str, str, str, bool]]:
-    """Label, address relative to the page, what it is, whether it is to be saved and not opened."""
+    """(label, address relative to the page, description, is it to be saved and not opened?) of each other form of a page."""
     name = posixpath.basename(pagename)
     found = [("Text", f"{name}.txt", "plain text, at most 72 columns wide", False)]
     if book_notebooks.executed(app, pagename).is_file():
@@ -23,7 +23,7 @@ def forms(app, pagename, context) -> list[tuple[str, str, str, bool]]:
 
 
 def add_line(app, pagename, templatename, context, doctree):
-    """In the page itself, not in a menu: it is there on a phone, in w3m and without JavaScript."""
+    """Put the links into the page itself, where they are on a phone, in w3m and without JavaScript, too."""
     if doctree is None:
         return
     links = [
@@ -35,7 +35,7 @@ def add_line(app, pagename, templatename, context, doctree):
 
 
 def add_buttons(app, pagename, templatename, context, doctree):
-    """The theme's download menu has the source only."""
+    """Add the links to the theme's download menu, which has the source only."""
     if doctree is None:
         return
     for group in context.get("header_buttons", []):

@@ -7,7 +7,7 @@ from sphinx.errors import SphinxError
 
 
 class PageFailed(SphinxError):
-    """A page could not be read."""
+    """Raised where a page could not be read."""
 
     category = "Page failed"
 
@@ -18,7 +18,7 @@ def setup(app):
 
 
 def name_pages(app):
-    """Where pages are read in parallel, Sphinx prints no more of an exception than its message."""
+    """Put the page's name into the message of an exception: where pages are read in parallel, Sphinx prints nothing else of it."""
     read = app.builder.read_doc
 
     def read_doc(docname, **kwargs):

@@ -31,7 +31,7 @@ def setup(app):
 
 
 def prepare(app, env, docnames):
-    """Import what takes pages longest, what draws charts and all studies, and have kernels forked."""
+    """Import what takes pages longest, the code that draws charts and all studies, and have kernels forked."""
     if any("from tramplab" in Path(env.doc2path(name)).read_text("utf-8") for name in docnames):
         for name in ("ipykernel.kernelapp", "tramplab_book.publish.figures.chart"):
             importlib.import_module(name)
@@ -43,7 +43,7 @@ def prepare(app, env, docnames):
 
 
 class Kernel(multiprocessing.get_context("fork").Process):
-    """A forked kernel, with what jupyter_client calls of a subprocess.Popen."""
+    """A forked kernel, with the methods of subprocess.Popen that jupyter_client calls."""
 
     stdin = stdout = stderr = None
 
@@ -52,7 +52,7 @@ class Kernel(multiprocessing.get_context("fork").Process):
         self.arguments, self.environment, self.folder = arguments, environment, folder
 
     def run(self):
-        """Be the kernel that `python -m ipykernel_launcher` starts; what that would not have of this process is put back."""
+        """Be the kernel that `python -m ipykernel_launcher` starts; first undo what that would not inherit from this process."""
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -85,7 +85,7 @@ class Forked(LocalProvisioner):
     """Forks a kernel where jupyter_client would start a command."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs):
-        """As jupyter_client's own, which starts whatever is no kernel of this environment."""
+        """Fork a kernel of this environment; jupyter_client's own method starts all others."""
         if cmd[1:3] != ["-m", MODULE]:
             return await super().launch_kernel(cmd, **kwargs)
         self.cwd = str(kwargs.get("cwd") or Path.cwd())

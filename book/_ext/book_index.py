@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-#: What a word counts for in a section, in steps, of which a hit has the number.
+#: Weights of a word in a section, in steps; a hit in the index has the number of a step.
 LEVELS = (0.1, 0.3, 0.7, 1.2, 2.0, 3.5, 6.0)
 #: Pages that are lists of what other pages tell of count for less.
 LISTS = {"book/references": 0.1, "book/claims": 0.4}
@@ -21,13 +21,13 @@ a about after all also an and any are as at be been but by can do does each figu
 into is it its more most no not of on one only or other short so than that the their them then there these
 they this those to two was were what when where which while who why will with without
 """.split()
-#: Counts and addresses; what may be a kernel's version is a word.
+#: Counts and addresses, which are no words; what may be a kernel's version is one.
 _NUMBER = re.compile(r"(?![2-9]\.\d{1,2}$)(\d+(\.\d+)*|0x\w*)")
 _WORD = re.compile(r"v?\d+(?:\.\d+)+|[a-z0-9_]+")
 
 
 def words(text: str) -> Iterator[str]:
-    """The words of a text, each by its stem; an identifier and a version are whole. What says nothing is left out."""
+    """The words of a text, each by its stem; an identifier and a version are whole. Words that say nothing are left out."""
     for word in _WORD.findall(text.lower()):
         found = stem(word)
         if found and word not in _COMMON and not _NUMBER.fullmatch(found):
@@ -35,7 +35,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def stem(word: str) -> str:
-    """What `calls`, `called` and `calling` have in common. 'v6.12' is '6.12'.
+    """The stem of a word: what `calls`, `called` and `calling` have in common. 'v6.12' is '6.12'.
 
     >>> [stem(word) for word in ("traces", "traced", "tracing", "missed", "ftrace_ops", "v6.12", "class")]
     ['trac', 'trac', 'trac', 'miss', 'ftrace_ops', '6.12', 'class']
@@ -105,12 +105,12 @@ def _level(weight: float) -> int:
 
 
 def title(text: str) -> str:
-    """In one line."""
+    """A section's title in one line."""
     return " ".join(text.split())
 
 
 def excerpt(text: str) -> str:
-    """What a section begins with, to the end of a word."""
+    """The beginning of a section, to the end of a word."""
     text = text.removeprefix("In short").strip()
     return text if len(text) <= EXCERPT else f"{text[: text.rindex(' ', 0, EXCERPT)]} …"
 

@@ -34,7 +34,7 @@ def setup(app):
 
 
 def use_this_environment():
-    """A user's own `python3` kernel could be any Python; the one installed beside this Sphinx must win."""
+    """Have pages use the `python3` kernel beside this Sphinx: a user's own could be any Python."""
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     os.environ.pop("JUPYTER_PATH", None)
     # ipykernel starts with frozen modules and the debugger warns about that on stderr; nothing is debugged here.
@@ -42,7 +42,7 @@ def use_this_environment():
 
 
 def use_own_ipython_settings(folder: Path):
-    """Start-up files in ~/.ipython would run in every page; the only one is the book's."""
+    """Have pages use the book's own IPython folder: start-up files in ~/.ipython would run in every page."""
     profile = folder / "profile_default"
     (profile / "startup").mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text(IPYTHON_CONFIG, "utf-8")

@@ -15,7 +15,7 @@ COLLAPSED = {"hide-input": "source_hidden", "hide-output": "outputs_hidden"}  # 
 TARGET = re.compile(r"^\[([^\]\n^]+)\]: (\S+)$\n?", re.M)  # of no footnote
 LABEL = re.compile(r"^\([\w-]+\)=\n", re.M)
 ROLE = re.compile(r"\{([\w:]+)\}`([^`<]+?)(?:\s*<([^`>]+)>)?`")
-#: With the versions that the book was built with: another compiler makes another guest, whose counts are others.
+#: The command that installs what a notebook needs, in the book's versions: another compiler makes a guest with other counts.
 INSTALL = "make .venv/lab"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -29,12 +29,12 @@ def setup(app):
 
 
 def executed(app, docname: str) -> Path:
-    """Where the run of a page is kept during the build; absent for a page without cells."""
+    """The file with the run of a page during the build; absent for a page without cells."""
     return Path(app.outdir).parent / "jupyter_execute" / f"{docname}.ipynb"
 
 
 def write_notebooks(app, exception):
-    """Write them into the HTML output."""
+    """Write the notebooks into the HTML output."""
     if exception or app.builder.name != "html":
         return
     for docname in sorted(app.env.found_docs):
@@ -75,7 +75,7 @@ def readable(text: str, numbers: dict[str, str], targets: dict[str, str]) -> str
 
 
 def introduction(app, docname: str) -> str:
-    """What a reader who has only the file must know. Its one block of code is the command that makes what the notebook needs."""
+    """The text for a reader who has only the file. Its one block of code is the command that makes what the notebook needs."""
     link, text, command = book_permalinks.chapter(app, docname), "", INSTALL
     if link is not None:
         now = edition.current()

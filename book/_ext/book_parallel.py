@@ -23,10 +23,11 @@ def setup(app):
 
 
 def write_alone(app, env):
-    """Writing takes a second or two, and the book's extensions count on one process for it."""
+    """Have one process write all pages: that takes a second or two, and the book's extensions count on it."""
     app.parallel = 1
 
 
 def one_document_per_task():
-    """Sphinx would divide the documents once and for all; a page of few cells then waits behind one of many."""
+    """Have Sphinx give out documents one by one: if it divided them beforehand, a page of few cells would wait behind one of
+    many."""
     sphinx.builders.make_chunks = lambda documents, *_: [[name] for name in documents]

@@ -41,7 +41,7 @@ def former_places(link: Permalink) -> list[str]:
 
 
 def places(links: dict[str, Permalink]) -> dict[str, str]:
-    """Where each id is now; what moved twice is followed to the end. Raises TramplabError for a circle."""
+    """Id -> its place now; what moved twice is followed to the end. Raises TramplabError for a circle."""
     steps = {old: link.target for link in links.values() for old in former_places(link)}
     found = {}
     for link in links.values():
@@ -66,7 +66,7 @@ def moved_from(links: dict[str, Permalink]) -> dict[str, dict[str, str]]:
 
 
 def add_moved(app, pagename, templatename, context, doctree):
-    """A page from which something moved says so at its end, under the old anchors."""
+    """Add to the end of a page what has moved from it, under the old anchors."""
     links = moved_from(listed(app)).get(pagename)
     if doctree is not None and links:
         context["body"] += redirects.section(links)
@@ -119,7 +119,7 @@ class Anchors(HTMLParser):
 
 
 def check_history(links) -> dict[str, str]:
-    """No place that was ever listed is gone, as far as git tells; those that are, by their ids."""
+    """Report places that were listed once and are gone, as far as git tells; returns them by their ids."""
     past = history(checkout(), f"data/{permalinks.FILE}")
     lost = permalinks.lost(links, past)
     for sentence in lost.values():
@@ -130,7 +130,7 @@ def check_history(links) -> dict[str, str]:
 
 
 def check_places(links, built):
-    """Every address leads to an anchor in a page that was built."""
+    """Report addresses that lead to no anchor in a page that was built."""
     for name, place in places(links).items():
         docname, _, anchor = place.partition(".html#")
         if docname not in built or anchor not in built[docname].ids:
@@ -140,7 +140,7 @@ def check_places(links, built):
 
 
 def check_pages(app, known, links, built):
-    """Every citable place of the pages is known, and every section has a label to be cited by."""
+    """Report citable places of the pages that are not listed, and sections without a label to be cited by."""
     labels, gone = defaultdict(set), moved_from(links)
     for docname, name in app.env.domaindata["std"]["anonlabels"].values():
         labels[docname].add(name)

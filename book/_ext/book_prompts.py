@@ -3,7 +3,7 @@
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-#: What an output has in it -> what it is called; the first that fits.
+#: What an output has in it -> the word for it; the first that fits is taken.
 KINDS = {"<tl-steps": "this stepper", "tl-ledger": "these claims"}
 
 

@@ -46,8 +46,13 @@ def write(app, exception):
 
 @dataclass
 class Section:
-    """A section, a claim or a term: where it is, its title, and what it says without the sections in it. code, tables: the code
-    in its sentences, which these have, too, and the tables of its figures, which they have not."""
+    """A section, a claim or a term, without the sections in it.
+
+    anchor: its id on the page.
+    parts: its text.
+    code: the code in its sentences, which `parts` has, too.
+    tables: the tables of its figures, which `parts` does not have.
+    """
 
     anchor: str
     title: str = ""
@@ -57,7 +62,7 @@ class Section:
 
     @property
     def text(self) -> str:
-        """In one line."""
+        """The section's text in one line."""
         return " ".join("".join(self.parts).split())
 
 

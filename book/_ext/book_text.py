@@ -18,7 +18,7 @@ def setup(app):
 
 
 def same_quotes(app, config):
-    """Sphinx curls quotes for HTML but not for text. Pages are read once for both; the writer straightens them."""
+    """Have quotes curled in both forms, as pages are read once for HTML and text; the text's writer straightens them."""
     config.smartquotes_excludes = {**config.smartquotes_excludes, "builders": []}
 
 
@@ -37,7 +37,7 @@ class Twin(Translator):
 
 
 def head(app, docname) -> str:
-    """Which page of which edition this is, and where it is kept; nothing in a book without permalinks."""
+    """The head of a page's text: its title, edition and address; nothing in a book without permalinks."""
     link = book_permalinks.chapter(app, docname)
     if link is None:
         return ""

@@ -61,6 +61,6 @@ def without_scripts(page: str, names: tuple[str, ...]) -> str:
 
 
 def names_in_use(pages: list[str], static: Path) -> set[str]:
-    """What may be a class or an id in the pages, now or after scripts have run."""
+    """All words that may be a class or an id in the pages, now or after scripts have run."""
     scripts = [path.read_text("utf-8") for path in sorted(static.rglob("*.js"))]
     return _COMPOSED.union(*map(book_styles.names, pages + scripts))

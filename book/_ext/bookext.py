@@ -19,7 +19,7 @@ import book_weight
 
 
 def setup(app):
-    """Everything that the book adds to Sphinx, in the order in which it is to act."""
+    """Register everything that the book adds to Sphinx, in the order in which it is to act."""
     # Jupyter Book always sets this option of sphinx_comments, which _config.yml leaves out; unknown, it would warn.
     app.add_config_value("comments_config", {}, "")
     book_errors.setup(app)

@@ -24,7 +24,7 @@ def relative(place: str, page: str) -> str:
 
 
 def page(title: str, head: str, body: str) -> str:
-    """A whole page with nothing on it but the way on."""
+    """A whole page of HTML with nothing on it but the way on."""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
@@ -40,13 +40,13 @@ def short_link(title: str, link: str, canonical: str) -> str:
 
 
 def section(links: dict[str, str]) -> str:
-    """For a page that is still there: its former anchors, each with the link to where its text is now."""
+    """The section for a page that is still there: its former anchors, each with the link to where its text is now."""
     items = "".join(f'<li id="{name}"><a href="{html.escape(link)}">{name}</a></li>\n' for name, link in links.items())
     return f'<div class="tl-moved">\n<p>Moved:</p>\n<ul>\n{items}</ul>\n</div>\n{FORWARD}'
 
 
 def stub(title: str, links: dict[str, str]) -> str:
-    """For a page that is gone: what it held, and where that is now. Goes on by itself where there is one way."""
+    """The page in place of one that is gone: what it held, and where that is now. Goes on by itself where there is one way."""
     pages = {link.partition("#")[0] for link in links.values()}
     ways = set(links.values()) if len(links) == 1 else pages
     head = ""

@@ -29,7 +29,7 @@ class Translator(TextTranslator):
     # -- blocks
 
     def end_state(self, wrap=True, end=("",), first=None):
-        """As in Sphinx's writer, but words stay whole: an id that is broken at its hyphen cannot be searched for."""
+        """End a block as Sphinx's writer does, but keep words whole: an id that is broken at its hyphen cannot be searched for."""
         room, indent = WIDTH - sum(self.stateindent), self.stateindent.pop()
         blocks = []
         for inline, items in itertools.groupby(self.states.pop(), key=lambda item: item[0] == -1):
@@ -84,12 +84,12 @@ class Translator(TextTranslator):
             self.block(["Output:"])
 
     def visit_figure(self, node):
-        """The caption comes first: it says what the rows and letters of the table mean."""
+        """Put the caption first: it says what the rows and letters of the table mean."""
         node[:] = sorted(node, key=lambda part: not isinstance(part, nodes.caption))
         self.new_state(0)
 
     def visit_caption(self, node):
-        """The figure's number, and the id by which it is cited."""
+        """Write the figure's number, and the id by which it is cited."""
         docname = self.builder.current_docname
         numbers = self.builder.env.toc_fignumbers.get(docname, {}).get("figure", {})
         for name in node.parent["ids"]:
@@ -119,12 +119,12 @@ class Translator(TextTranslator):
         raise nodes.SkipNode
 
     def visit_number_reference(self, node):
-        """Sphinx's writer prints the unfilled template, "Fig. %s"."""
+        """Write the number of a figure: Sphinx's writer prints the unfilled template, "Fig. %s"."""
         self.add_text(node.astext())
         raise nodes.SkipNode
 
     def visit_reference(self, node):
-        """A link that leaves the book gets a number; its address stands at the end of the page."""
+        """Give a link that leaves the book a number; its address stands at the end of the page."""
         url = node.get("refuri", "")
         if node.astext() == url and len(url) > INLINE:
             self.add_text(self.link(url))
@@ -205,7 +205,8 @@ def columns(rows, header_rows, width):
 
 
 def column_widths(rows, width):
-    """The natural widths if they fit; otherwise what the longest words leave goes first to columns in little need."""
+    """The natural widths of columns if they fit; else each has its longest word's, and the rest goes first to columns in little
+    need."""
     cells = list(zip(*rows, strict=True))
     natural = [max([1, *map(len, column)]) for column in cells]
     widths = [max([1, *(len(word) for cell in column for word in cell.split())]) for column in cells]

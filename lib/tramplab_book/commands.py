@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd  # which takes a third of the time in which a command starts
 
 FORMATS = ("text", "csv", "json")
-#: Folders of the cache with what `update` wrote, each for one state of the sources; how long one that nobody uses is kept, seconds.
+#: Prefix of folders of the cache with what `update` wrote, each for one state of the sources; seconds that an unused one is kept.
 _UPDATED, _OLD = "updated-", 7 * 24 * 3600
 
 
@@ -93,14 +93,14 @@ def _claims(args: argparse.Namespace) -> None:
 
 
 def _findings(args: argparse.Namespace) -> int:
-    """Print one finding, or all; 1 where a guard of one is not so."""
+    """Print one finding, or all; the exit status is 1 where a guard of one is not true."""
     several = [stated.stated(findings.get(args.id))] if args.id else stated.every()
     print((rendered.as_json if args.json else rendered.as_text)(several), end="")
     return int(any(one.problem for one in several))
 
 
 def _letter(args: argparse.Namespace) -> int:
-    """Print a letter, or which there are, or what of the guards of one, or of all, is not so."""
+    """Print a letter, or which letters there are, or the guards of one or of all that are not true; returns the exit status."""
     names = [args.id] if args.id else stated.with_letter()
     letters = {name: stated.letter(name) for name in names}
     if args.check:
@@ -153,7 +153,7 @@ def study_text(study: Study, frame: pd.DataFrame) -> str:
 
 
 def expected_file(name: str) -> Path:
-    """Where a study's golden table is kept."""
+    """The file of a study's golden table."""
     return data_file("claims.yml").parent / "expected" / f"{name}.txt"
 
 
@@ -179,7 +179,7 @@ def _golden_text(study: Study) -> str:
 
 
 def _made(folder: str, name: str, make: Callable[[], str]) -> str:
-    """A text that was made before from the same sources and data, by a name in that folder of the cache; else it is made now."""
+    """A text by its name in a folder of the cache, if it was made before from the same sources and data; else made now."""
     if (kept := cache.read(f"{folder}/{name}")) is not None:
         return kept.decode()
     text = make()

@@ -11,7 +11,7 @@ from tramplab.base.errors import TramplabError
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent
-#: What is drawn from rows, and no part of them.
+#: Data that is made from rows, and no part of them.
 _DRAWN = ("claims.yml", "permalinks.txt", "README.md", "commit.txt")
 
 
@@ -31,7 +31,8 @@ def root() -> Path:
 
 
 def state_of_rows() -> str:
-    """Changes with the sources of both packages and all data that rows are made of: claims and findings are drawn from rows."""
+    """A digest of the sources of both packages and all data that rows are made of: not of claims and findings, which rest on
+    rows."""
     h = paths.sources(".", package=PACKAGE)
     h.update(state.of(["."], ()).encode())
     for folder in dict.fromkeys((paths.data_file("releases.yml").parent, data_file("claims.yml").parent)):

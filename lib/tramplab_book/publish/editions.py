@@ -14,7 +14,7 @@ from .cite.edition import Edition
 
 FILE = "edition.json"  # in the built book and in every frozen copy: which edition it is
 ORDER = "editions.txt"  # in e/: the editions in the order in which they were published
-LIST = "index.html"  # in e/: the same for readers, newest first
+LIST = "index.html"  # in e/: the page that lists the editions for readers, newest first
 
 
 def write_edition(folder: Path, now: Edition) -> None:
@@ -23,7 +23,7 @@ def write_edition(folder: Path, now: Edition) -> None:
 
 
 def read_edition(folder: Path) -> Edition:
-    """What a built or published book is; raises TramplabError if it does not say."""
+    """The edition of a built or published book; raises TramplabError if the book does not say it."""
     try:
         fields = documents.parsed(FILE, documents.text(folder / FILE, FILE))
         return Edition(**{**fields, "authors": tuple(fields["authors"])})

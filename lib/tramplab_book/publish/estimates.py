@@ -15,7 +15,7 @@ _BAND = re.compile(r"\d \(-?\d[\d.]* to ")
 
 
 def models(frame: pd.DataFrame) -> str:
-    """By what the cycles of rows were estimated, in words.
+    """The words for the models by which the cycles of rows were estimated.
 
     >>> import pandas as pd
     >>> models(pd.DataFrame({"core": ["zen3", "zen3", "skylake"]})), models(pd.DataFrame({"isa": ["arm64"]}))

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-#: Behind the name of what no kernel has, in charts, tables and citations.
+#: The mark behind the name of what no kernel has, in charts, tables and citations.
 MARK = " *"
-#: What the mark means, for captions, the foot of a table, and the limits of a citation.
+#: The meaning of the mark, for captions, the foot of a table, and the limits of a citation.
 HYPOTHETICAL = "* hypothetical: no kernel has it."
-#: In place of a time that no machine has taken.
+#: The text in place of a time that no machine has taken.
 UNTIMED = "not timed"
 
 

@@ -16,7 +16,7 @@ from tramplab.base.errors import TramplabError
 from ..places import facts
 
 FILE = "published.csv"
-#: What a row is for: a study shows it; another row is checked with it; or it is kept for reference and never read.
+#: Uses of a row: a study shows it; another row is checked with it; or it is kept for reference and never read.
 _Use = Literal["shown", "checked", "reference"]
 SHOWN, CHECKED, REFERENCE = get_args(_Use)
 _TOTAL = re.compile(r"(.+)-r\d+-i\d+-total")
@@ -31,8 +31,9 @@ _Rate = Literal["M ops/s", "K events/s", "tps", "percent", "calls (per run unit 
 class Measurement(Entry, frozen=True):
     """One figure as published: on what machine and kernel, of what, and where it stands.
 
-    message: the message-id of the mail, "" where it is only in a commit. lower_is_better: a time, not a rate. use: what it is
-    there for.
+    message: the message-id of the mail, "" where the number is only in a commit.
+    lower_is_better: is it a time, not a rate?
+    use: one of the uses above.
     """
 
     id: Annotated[str, Meta(pattern="^[a-z0-9]+([-_][a-z0-9_]+)*$", description="an id is small letters and digits with hyphens")]
@@ -81,7 +82,7 @@ _PER_SECOND = {"M ops/s": 1e6, "K events/s": 1e3}
 
 @functools.cache
 def read() -> dict[str, Measurement]:
-    """Every measurement by id, in the order of the file; raises TramplabError for a file that is not as it should be."""
+    """Every measurement by id, in the order of the file; raises TramplabError for a file that is not valid."""
     found: dict[str, Measurement] = {}
     for one in facts(FILE, tuple[Measurement, ...], strict=False):
         if one.id in found:
@@ -97,7 +98,7 @@ def get(measurement_id: str) -> Measurement:
 
 
 def _owed(found: Mapping[str, Measurement]) -> None:
-    """What rows owe each other: a source is one mail and one commit, and overheads are what their tables' totals say."""
+    """Raise TramplabError unless each source is one mail and one commit, and overheads are what their tables' totals say."""
     sources: dict[str, Measurement] = {}
     for one in found.values():
         first = sources.setdefault(one.source, one)
@@ -109,7 +110,7 @@ def _owed(found: Mapping[str, Measurement]) -> None:
 
 
 def _adds_up(total: Measurement, found: Mapping[str, Measurement]) -> None:
-    """A total of a table, less that of a call which nobody traces, is the overhead beside it, to within what rounding makes."""
+    """Raise TramplabError unless a table's total, less that of an untraced call, is the overhead beside it, but for rounding."""
     table, base = _TOTAL.fullmatch(total.id), _TOTAL.sub(r"\1-r0-i0-total", total.id)
     beside = f"{total.id.removesuffix('total')}overhead"
     if not table or base not in found or (total.id != base and beside not in found):

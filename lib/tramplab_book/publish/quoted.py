@@ -10,7 +10,8 @@ from pathlib import Path
 #: The environment variable that names the source of the page whose cells run. The book sets it: what is quoted goes through the
 #: kernel's messages and the page's notebook, and studies have twenty numbers for one that a page says.
 PAGE = "TRAMPLAB_PAGE"
-#: The same of a file that is open in JupyterLab, whose server sets it: a page, or its notebook, which lists the roles of its text.
+#: The environment variable that names the file open in JupyterLab, whose server sets it: a page, or its notebook, which lists the
+#: roles of its text.
 OPEN = "JPY_SESSION_NAME"
 _ROLE = re.compile(r"\{glue[:\w]*\}[` ]([\w.-]+)")
 

@@ -11,13 +11,13 @@ from tramplab.base.width import WIDTH
 
 from . import edition, pages, permalinks
 
-#: What every number of the lab is of, and what it is.
+#: The limits of every number of the lab.
 LAB = "Rewritten trampolines and a lab C core, not Linux"
 LIMITS = f"{LAB}; counts, not time."
 LINES = 12  # of a block, unless all of it is asked for
-#: What names of hooks and other terms mean: the id of the glossary, and where it lies in a checkout.
+#: The glossary, which says what names of hooks and other terms mean: its id, and its place in a checkout.
 TERMS, PAGE_OF_TERMS = "glossary", "book/glossary.md"
-#: Behind what ends no sentence although a point is in it.
+#: The end of a sentence, and no point elsewhere.
 _SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.?!])\s+")
 _NUMBER = re.compile(r"(?<!\S)-?\d[\d.+/x]*[!?%]?(?!\S)")
 _TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"})
@@ -37,11 +37,16 @@ def citation(
     """The block for a review mail: an answer or a verdict, numbers, limits, edition, commit, how to run it again, where terms are
     explained, link.
 
-    name: a citable id. head: sentences, wrapped here, or parts that are kept whole; lines that are to stay as they are go into
-    body, e.g. a table, or above. limits: what is true of all its numbers. rerun: the command. terms: does it have names that the
-    glossary explains? full: nothing is left out; otherwise it has at most `lines`, and sentences and lines of the body are left
-    out, from the end, and never the limits. No line is longer than 72 columns if the body's are not; a Link line too, as long as
-    the book's address is short.
+    name: a citable id.
+    head: sentences, wrapped here, or parts that are kept whole.
+    body, above: lines that stay as they are, e.g. a table, below and above the head.
+    limits: what is true of all its numbers.
+    rerun: the command.
+    terms: does it have names that the glossary explains?
+    full: leave nothing out; otherwise sentences and lines of the body are left out, from the end, and never the limits.
+    lines: how many lines it has at most, if not full.
+
+    No line is longer than 72 columns if the body's are not; nor is a Link line, if the book's address is short.
     """
     tail = _tail(name, limits, rerun, terms)
     several = sentences(head) if isinstance(head, str) else head
@@ -86,8 +91,7 @@ def sentences(text: str) -> list[str]:
 
 
 def fitted(parts: Sequence[str], lines: int, end: str = "") -> list[str]:
-    """The lines of as many of the parts, from the first on, as fit whole into so many; none of one that does not. end: said behind
-    them in any case.
+    """The lines of as many of the parts, from the first on, as fit whole into so many lines. end: stands behind them in any case.
 
     >>> fitted(["Short.", "long " * 30 + "end."], 2), fitted(["long " * 30], 2)
     (['Short.'], [])

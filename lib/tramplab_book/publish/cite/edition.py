@@ -33,10 +33,12 @@ _ADDRESS = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 class Edition:
     """One state of the book.
 
-    name is the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it,
-    otherwise the commit, so that a citation never points at pages with other numbers. commit is empty where it is unknown, see
-    why_unknown(); it ends in "-dirty" where tracked files differ from it. date: the day of release. contact: an address for
-    faults, "" while there is none. license: its SPDX name.
+    commit: "" where it is unknown, see why_unknown(); it ends in "-dirty" where tracked files differ from it.
+    name: the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it, otherwise the
+        commit, so that a citation never points at pages with other numbers.
+    date: the day of release.
+    contact: an address for faults, "" while there is none.
+    license: its SPDX name.
     """
 
     title: str
@@ -60,12 +62,12 @@ class Edition:
 
     @property
     def clean(self) -> bool:
-        """Whether it is of a commit and nothing else: only such an edition can be published."""
+        """Is the edition of a commit and nothing else? Only such a one can be published."""
         return bool(self.commit) and not self.commit.endswith(DIRTY)
 
     @property
     def published(self) -> bool:
-        """Whether its address may lead anywhere: one under .example never does (RFC 2606). Others are not given to readers."""
+        """May its address lead anywhere? One under .example never does (RFC 2606), and is not given to readers."""
         return self.clean and not (urlsplit(self.base_url).hostname or "").endswith(".example")
 
     def url(self, path: str) -> str:
@@ -144,7 +146,7 @@ def current() -> Edition:
 
 
 def _is_address(text: str) -> bool:
-    """Whether links may begin with it."""
+    """May links begin with this address?"""
     with contextlib.suppress(ValueError):  # of brackets that hold no IPv6 address, and of a port that is none
         return _ADDRESS.fullmatch(text) is not None and (urlsplit(text).port or 0) >= 0
     return False

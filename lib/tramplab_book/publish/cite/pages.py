@@ -133,7 +133,7 @@ def _declared_by(path: Path) -> tuple[tuple[str, str], ...]:
 
 @functools.lru_cache(maxsize=1000)
 def _declared_in(path: Path, name: str, seen: tuple[int, int, int]) -> tuple[tuple[str, str], ...]:
-    """What a page declares that looks like this; read again when it does not any more."""
+    """What a page with this stat data declares; read again when they change."""
     try:
         return tuple(declared(documents.text(path, name)))
     except (yaml.YAMLError, AttributeError) as e:

@@ -20,7 +20,7 @@ from .fitted import fitted_table
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What rows can be asked for by; a table has them as columns, or releases side by side.
+#: Columns by which rows can be asked for; a table has them as columns, or releases side by side.
 CHOICES = ("isa", "hook", "release")
 _ISA = re.compile(r"(x86[_-]64|arm64|riscv64)\b")
 #: The columns that name rows by what is hooked or attached.
@@ -39,7 +39,7 @@ def citation(study: Study, figure_id: str, full: bool = False, chosen: Mapping[s
 
 
 def titled(study: Study, figure: Figure, rows: pd.DataFrame) -> str:
-    """What a figure is headed with: what these rows of its study show; its question where no title says that or its guards fail."""
+    """The heading of a figure: its title with the numbers of these rows; its question where it has none, or a guard of it fails."""
     title = findings.titles().get(figure.id)
     return (title.filled(study.numbers(rows)) if title and hasattr(study, "numbers") else "") or figure.question
 
@@ -62,7 +62,7 @@ def block(
     several: Sequence[Stated] = (),
     title: str = "",
 ) -> str:
-    """The citation of a figure whose rows are these. several: its findings. title: said above its table, else its question."""
+    """The citation of a figure with these rows. several: its findings. title: stands above its table, by default its question."""
     title = title or figure.question
     rerun = f"tramplab run {study.NAME}"
     if several and not full and not chosen:
@@ -127,13 +127,14 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _known(frame: pd.DataFrame, what: str) -> list[str]:
-    """The values that rows have of it, in order; of the ISA not the titles of panels."""
+    """The values of a column that rows have, in order; of the ISA without the titles of panels."""
     known = dict.fromkeys(_plain(value) for value in frame.get(what, ()) if isinstance(value, str))
     return [value for value in known if what != "isa" or _ISA.match(value)]
 
 
 def _by(table: pd.DataFrame, what: str) -> list[Hashable]:
-    """The columns whose cells say it. That of the ISA may have the titles of panels instead, such as hooks."""
+    """The columns of a table whose cells are values of `what`. That of the ISA may have the titles of panels instead, such as
+    hooks."""
     names = {_name(column): column for column in table.columns}
     panels = "isa" in names and not any(_ISA.match(str(cell)) for cell in table[names["isa"]])
     there = {"isa": () if panels else ("isa",), "hook": (*HOOKS, *["isa"] * panels), "release": ("release",)}[what]
@@ -141,13 +142,13 @@ def _by(table: pd.DataFrame, what: str) -> list[Hashable]:
 
 
 def _across(table: pd.DataFrame, known: Sequence[str]) -> dict[str, str]:
-    """Columns that are each of one of these values, and of which."""
+    """Column -> the value that it is of, of columns that are of one of these values."""
     names = filter(None, map(_name, table.columns))
     return {name: value for name in names for value in known if value in (name, _parts(name)[0])}
 
 
 def _like(table: pd.DataFrame, what: str, value: str) -> pd.Series:
-    """Which rows have the value; where none has, which begin with it, or have it in a list."""
+    """Whether each row has the value; where none has, whether it begins with it, or has it in a list."""
     import pandas as pd
 
     first = _parts(value)[0]

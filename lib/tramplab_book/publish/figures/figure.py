@@ -24,14 +24,14 @@ class Body(Protocol):
 
     @property
     def html(self) -> str:
-        """For a page."""
+        """The HTML for a page."""
 
     @property
     def text(self) -> str:
-        """For a terminal."""
+        """The text for a terminal."""
 
 
-#: Whose numbers a figure has.
+#: Source of a figure's numbers -> its words.
 SOURCES = {
     "lab": LAB,
     "image": "Debian's kernels, emulated from their images",
@@ -43,7 +43,7 @@ SOURCES = {
     "sites": f"Sites counted in Debian's images; alignment computed. {LAB}",
     "sources": f"From sources of each release and Debian's images, not run. {LAB}",
 }
-#: What they are.
+#: Kind of a figure's numbers -> its words.
 KINDS = {
     "count": "counts, not time",
     "search": "every order of steps searched, not time",
@@ -62,15 +62,23 @@ KINDS = {
 class Figure:
     """A citable figure of a study.
 
-    id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's rows: which
-    of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is nothing to draw.
-    behind: what its marks lead to, folded below the table. body: shown in place of a chart, for what no chart can show. alt: a
-    sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source: one of SOURCES, whose
-    numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has. machine: what measured the
-    times among them. caveat: a sentence that a citation never goes without. tabs: a column; the rows of each of its values have a
-    chart or body of their own, under a tab. legend: what marks and pairs in its cells mean, said with every choice of rows.
-    measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine that
-    builds the book, so that every build has another.
+    id: fig- and lower-case words.
+    question: the title; what the figure answers.
+    rows, table: functions of the study's rows: which of them the figure shows, and in what shape they are printed.
+    chart: rows -> drawing, or None where there is nothing to draw.
+    behind: rows -> what its marks lead to, folded below the table.
+    body: rows -> what is shown in place of a chart, for what no chart can show.
+    alt: a sentence for readers who cannot see the chart.
+    limits: what must be said of the numbers, in full.
+    legend: what marks and pairs in its cells mean, said with every choice of rows.
+    source: whose numbers they are, one of SOURCES.
+    kind: what the numbers are, one of KINDS.
+    hypothetical: some numbers are of what no kernel has.
+    machine: what measured the times among the numbers.
+    caveat: a sentence that a citation never goes without.
+    tabs: a column; the rows of each of its values have a chart or body of their own, under a tab.
+    measured: its table has what machines measured or are called, and must fit whatever that is.
+    own: it shows the machine that builds the book, so that every build has another.
     """
 
     id: str
@@ -103,14 +111,14 @@ class Figure:
             raise TramplabError(f"{self.id}: a figure has a chart or a body, not both.")
 
     def limits_of(self, shown: str) -> str:
-        """In a line or two what is true of the figure's numbers, below the text in which they are shown."""
+        """The line or two on what is true of the figure's numbers, for below the text `shown`, which has them."""
         machine = f" ({self.machine})" if self.machine else ""
         parts = [f"{SOURCES[self.source]}; {KINDS[self.kind]}{machine}.", self.caveat, marks(self.hypothetical, shown)]
         return " ".join(filter(None, parts))
 
 
 def marks(hypothetical: bool, shown: str) -> str:
-    """What is said of names that no kernel has: what their mark means, where the text below which this stands has one.
+    """The words on names of what no kernel has: what their mark means, if the text `shown`, below which this stands, has one.
 
     >>> marks(True, "ops-live *  24"), marks(True, "ops  44"), marks(False, "ops  44")
     ('* hypothetical: no kernel has it.', 'In part hypothetical: no kernel has it.', '')
@@ -127,18 +135,18 @@ class Study(Protocol):
 
     @property
     def NAME(self) -> str:
-        """As commands and files call it."""
+        """The study's name in commands and files."""
 
     @property
     def TITLE(self) -> str:
-        """What is asked, in a line."""
+        """The question, in a line."""
 
     @property
     def FIGURES(self) -> Sequence[Figure]:
-        """What pages show of the rows."""
+        """The figures in which pages show the rows."""
 
     def rows(self) -> pd.DataFrame:
-        """What was found: tidy, with units in its attributes."""
+        """The results as a tidy frame, with units in its attributes."""
 
 
 def golden(study: Study, frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 class Grid:
     """The rows of a frame of text as a table; the first column names the rows. Its text is the figure's own table.
 
-    note: a line below. code: the other columns are code. marked: by row and column after the first, which cells stand out.
+    label: what the table is, for a screen reader.
+    text: its text for a terminal, "" for the figure's own table.
+    note: a line below.
+    code: the other columns are code.
+    marked: by row and column after the first, which cells stand out.
     """
 
     frame: pd.DataFrame

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 SPACE = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _LENGTHS = ("d", "transform", "x", "y", "x1", "y1", "x2", "y2", "width", "height")
-#: What SVG has where nothing is said, and what the style sheet says of all charts.
+#: Attributes with the values that SVG has by default, or that the style sheet gives to all charts.
 _USUAL = {
     ("opacity", "1"),
     ("stroke-width", "1"),
@@ -20,7 +20,7 @@ _USUAL = {
     ("stroke-miterlimit", "10"),  # with which the boxes that a browser computes are far larger than what is seen
     ("version", "1.1"),
 }
-#: As wide as what the picture was laid out with, where a reader has one of them.
+#: Fonts as wide as the one that the picture was laid out with, if a reader has one of them.
 FONTS = "Arial, Helvetica, Liberation Sans, sans-serif"
 _ROLE = "aria-roledescription"
 _LONG = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
@@ -56,7 +56,7 @@ def _unseen(element: ET.Element) -> bool:
 
 
 def _attributes(given: dict[str, str]) -> list[tuple[str, str]]:
-    """Those that a reader can tell from none."""
+    """The attributes of an element that make a difference to a reader."""
     kept = []
     group = given.get("role") == "graphics-object"
     for name, value in given.items():

@@ -35,7 +35,7 @@ def svg(spec: dict) -> str:
 
 
 def place(name: str) -> str:
-    """What an <svg> element ends with that waits for a drawing of this name."""
+    """The end of an <svg> element that waits for a drawing of this name."""
     return f' data-drawn="{name}"></svg>'
 
 
@@ -74,7 +74,7 @@ def _kept(spec: Path) -> bool:
 
 
 def _keep(name: str, made: str) -> None:
-    """Where nothing can be kept, it is made again the next time."""
+    """Keep a picture; where that fails, it is made again the next time."""
     with contextlib.suppress(TramplabError):
         cache.keep(name, made)
 
@@ -90,7 +90,7 @@ def _name(spec: bytes) -> str:
 
 @functools.cache
 def _drawing() -> bytes:
-    """What decides how a picture is drawn."""
+    """Bytes for a digest of all that decides how a picture is drawn."""
     return b"".join(Path(f).read_bytes() for f in (vega.__file__, inline.__file__, __file__)) + vega.version().encode()
 
 

@@ -13,10 +13,12 @@ from tramplab.base.width import INDENTED_WIDTH
 
 @dataclass(frozen=True)
 class Run:
-    """One of them.
+    """A run that a cell leads to.
 
-    id: its anchor. head: the first line that it printed, by which runs stand together. name: what tells it apart from those with
-    the same. text: what it printed below.
+    id: its anchor.
+    head: the first line that it printed, by which runs stand together.
+    name: what tells it apart from other runs with this head.
+    text: what it printed below the head.
     """
 
     id: str
@@ -27,7 +29,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """Some of them, in order. label: what they are, as the line says that unfolds them."""
+    """Runs in order. label: what they are, for the line that unfolds them."""
 
     label: str
     runs: tuple[Run, ...]

@@ -118,7 +118,7 @@ def _brief(part: str, figure_id: str) -> str:
 
 @dataclass(frozen=True)
 class _Pane:
-    """What is seen of a figure, or of its share under one tab: a chart or a body, or neither."""
+    """A figure's visible part, or its share under one tab: a chart or a body, or neither."""
 
     name: str
     html: str
@@ -158,7 +158,7 @@ def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
 
 
 def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:
-    """The same rows in other forms, and the code they are from."""
+    """The line with links to the rows in other forms, and to the code they are from."""
     rows = (
         files.link(".txt", "text", text, "text/plain"),
         files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),

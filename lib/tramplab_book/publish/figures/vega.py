@@ -8,7 +8,7 @@ VL_VERSION = "6.4"  # the Vega-Lite schema Altair 6.3 writes; vl-convert ships s
 
 
 def version() -> str:
-    """Of what draws, and of the language that it reads."""
+    """The versions of the program that draws, and of the language that it reads."""
     return f"vl-convert {installed('vl-convert-python')}, Vega-Lite {VL_VERSION}"
 
 

@@ -37,7 +37,7 @@ class Axis:
         return cls(axis.value(-room) if log else low, axis.value(1 + room), log)
 
     def place(self, value: float) -> float:
-        """Where a number is, from 0 to 1."""
+        """The place of a number on the axis, from 0 to 1."""
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)

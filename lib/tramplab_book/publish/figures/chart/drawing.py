@@ -9,8 +9,9 @@ from .. import picture
 class Drawing:
     """A chart ready for a page.
 
-    rows: what is shown, in JSON's types; every row is one mark. wide, narrow: a Vega-Lite spec for each layout, whose
-    data set `rows` is still to be added. role: what assistive technology calls such a mark.
+    rows: what is shown, in JSON's types; every row is one mark.
+    wide, narrow: a Vega-Lite spec for each layout, to which the data set `rows` is still to be added.
+    role: what assistive technology calls such a mark.
     """
 
     rows: list[dict]

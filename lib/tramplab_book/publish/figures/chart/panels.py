@@ -20,7 +20,7 @@ from .theme import CHARACTER, FONT, HOLLOW, LINE, NARROW, WIDE, configuration
 ROWS = alt.NamedData(name="rows")  # specs name their data; the rows are added once, where a chart is drawn
 GAP = 16  # pixels between panels side by side
 PADDING = {"left": 0, "top": 2, "right": 12, "bottom": 2}  # pixels; a reader's font may be wider than was measured
-#: What a chart says below, where a mark is hollow.
+#: The words below a chart where a mark is hollow.
 NOTE = "Hollow: hypothetical, no kernel has it."
 _MARKED = re.compile(rf"[{MARK[0]}\xa0]{re.escape(MARK[1:])}")
 Names = str | tuple[str, ...]  # a column, or several whose values name a thing together
@@ -55,7 +55,7 @@ def faint(data: pd.DataFrame) -> dict[str, Any]:
 
 
 def hollow(data: pd.DataFrame, field: str, scale: alt.Scale) -> dict[str, Any]:
-    """How marks of what no kernel has differ: an outline in the colour of their `field`, and a faint ground."""
+    """The encodings of marks of what no kernel has: an outline in the colour of their `field`, and a faint ground."""
     if "hollow" not in data:
         return {}
     return {
@@ -81,7 +81,7 @@ def order(values: pd.Series) -> list[str]:
 
 
 def title(frame: pd.DataFrame, value: str) -> str:
-    """What an axis says of a column: its name and unit."""
+    """The title of an axis for a column: its name and unit."""
     unit = frame.attrs.get("units", {}).get(value)
     return value.replace("_", " ") + (f" ({unit})" if unit else "")
 
@@ -91,8 +91,8 @@ BAND = "(datum.low < datum.high ? ' (' + datum.low + ' to ' + datum.high + ')' :
 
 
 def mark(role: str, name: str, *keys: str, more: str = "''") -> dict:
-    """How assistive technology calls the marks of rows, and what it reads out and a tooltip shows: the keys, whether no kernel
-    has it, then the value by its name, then what the expression `more` says."""
+    """The options of marks for assistive technology: what it calls them (role), and what it reads out and a tooltip shows: the
+    keys, whether no kernel has it, the value by its name, and what the expression `more` says."""
     fields = " + '; ' + ".join(f"datum.{key}" for key in keys) + " + (datum.hollow ? '; hypothetical' : '')"
     said = "(isValid(datum.value) ? datum.value : 'no number')"
     return {"ariaRoleDescription": role, "description": alt.expr(f"{fields} + {json.dumps(f'; {name}: ')} + {said} + {more}")}
@@ -155,7 +155,7 @@ def lines_of(data: pd.DataFrame, key: str) -> tuple[dict[str, list[str]], bool]:
 
 
 def key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
-    """What letters in narrow places stand for (state -> letter), as one more panel; none if there are no letters."""
+    """A panel that says what letters in narrow places stand for (state -> letter); none if there are no letters."""
     records = [{"line": i, "label": f"{letter} = {state}"} for i, (state, letter) in enumerate(letters.items())]
     if not records:
         return []

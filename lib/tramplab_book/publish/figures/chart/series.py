@@ -31,7 +31,7 @@ def require_bands(data: pd.DataFrame, value: str, *others: str) -> None:
 
 
 def require_ends(low: str, high: str) -> None:
-    """Raises TramplabError where a chart is told of one end of a band only."""
+    """Raise TramplabError where a chart is given one end of a band only."""
     if bool(low) != bool(high):
         raise TramplabError("a band has two ends: name both low and high, or neither.")
 

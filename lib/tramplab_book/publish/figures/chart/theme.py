@@ -24,7 +24,7 @@ COLOURS = {
     "kretprobe": "#8c4b1f",
     "copying": "#b2df8a",
 }
-#: What charts call such a part, where they tell it apart further or name what is in it.
+#: Other names of these parts in charts, where they tell a part apart further or name what is in it.
 _PARTS = {
     "site, trampoline": "trampoline",
     "trampolines": "trampoline",
@@ -51,11 +51,11 @@ FONT, LINE, CHARACTER = 12, 14, 7.0  # pixels: the text, a line of it, a charact
 
 
 def variable(name: str, default: str) -> str:
-    """A colour that the page may set, and what it is on a light page."""
+    """A colour that the page may set, with its value on a light page as the default."""
     return f"var(--tl-{name}, {default})"
 
 
-#: What is no part of a call, such as the kinds of bytes in a text: one family of quiet colours.
+#: Things that are no parts of a call, such as the kinds of bytes in a text: one family of quiet colours.
 KINDS = [
     variable(f"kind-{n}", value) for n, value in enumerate(["#173f6b", "#4a86bf", "#a9cbe6", "#7a7f87", "#d3c4a5"], 1)
 ]
@@ -117,7 +117,7 @@ TOTAL, RISE, FALL = variable("total", "#6e6e6e"), variable("rise", "#d55e00"), v
 
 
 def configuration() -> dict:
-    """Quiet axes in the colour of the surrounding text; the marks are what is coloured."""
+    """The Vega-Lite configuration: quiet axes in the colour of the surrounding text, so that only marks are coloured."""
     return {
         "font": "sans-serif",
         "axis": alt.AxisConfig(

@@ -33,8 +33,8 @@ def stacked_bars(
     that of the rows. Every row is one mark; two rows for one mark are refused, since a bar of their sum would show a
     number that is in no row.
 
-    note: the column with what stands beside the total at the end of a bar, the same in all rows of it. meanings: a part has the
-    ground of what it means, one of theme.MEANINGS, instead of a colour of its own.
+    note: the column with what stands beside the total at the end of a bar, the same in all rows of it.
+    meanings: part -> one of theme.MEANINGS, whose ground it has instead of a colour of its own.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:

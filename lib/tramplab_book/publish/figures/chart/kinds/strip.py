@@ -107,8 +107,14 @@ def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[l
 
 @dataclass
 class _Grid:
-    """How the blocks of one layout lie: so many lanes stand together in a panel, the names at its side take `aside` pixels, `wide`
-    pixels apart are the columns, and the lines in each run's block; letters as _labels() has them."""
+    """How the blocks of one layout lie.
+
+    together: lanes that stand together in a panel.
+    names: lane -> the lines of its name.
+    aside: pixels of the names at a panel's side.
+    wide: pixels from column to column.
+    labels, letters: the lines in each run's block, and the letters, as _labels() has them.
+    """
 
     together: int
     names: dict[str, list[str]]
@@ -119,7 +125,7 @@ class _Grid:
 
 
 def _grid(data: pd.DataFrame, runs: list[_Run], whole: int, narrow: bool) -> _Grid:
-    """All lanes of a panel together; where steps run downwards, only as many as need the fewest letters."""
+    """The grid with all lanes of a panel together; where steps run downwards, with only as many as need the fewest letters."""
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
     words = set(re.findall(r"\w+", " ".join([*steps, *lanes, *data["value"]])))
     names = {text: fit(text, NAME) for text in (steps if narrow else lanes)}
