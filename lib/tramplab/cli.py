@@ -122,7 +122,7 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
 
-#: What is said of where a direct call's code lies.
+#: Placement of a direct call's code -> the words for it.
 _PLACED = {
     "near": "near: the patch site calls its code",
     "far": "far: its code is out of the patch site's reach, ftrace_caller finds it",

@@ -103,14 +103,15 @@ def switch(value: object, what: str) -> bool:
 
 
 def text(value: object, what: str) -> str:
-    """A string."""
+    """The value, which is a string."""
     if not isinstance(value, str):
         raise TramplabError(f"{what} is a string, not {shown(value)}.")
     return value
 
 
 def names(value: object, what: str) -> tuple[str, ...]:
-    """One name or several.
+    """One name or several, as a tuple.
+
 
     >>> names("one_arg", "filter"), names(["one_arg", "two_args"], "filter")
     (('one_arg',), ('one_arg', 'two_args'))

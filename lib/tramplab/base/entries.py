@@ -29,7 +29,7 @@ LORE = "https://lore.kernel.org/r/"
 
 
 def mail_address(message: str) -> str:
-    """Where a mail can be read."""
+    """The address at which a mail can be read."""
     return f"{LORE}{message}/"
 
 

@@ -68,7 +68,7 @@ def shown(value: object) -> str:
     return _REPR.repr(value) if value is None or isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
 
 
-#: Of more names than this, only a few are listed.
+#: The most names that are all listed, and how many are listed of more.
 MOST_LISTED, FEW = 50, 5
 
 

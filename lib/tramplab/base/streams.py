@@ -78,7 +78,8 @@ def _ended(command: Callable[[], int | None], interrupted: str) -> int:
 
 @contextlib.contextmanager
 def _streams() -> Iterator[None]:
-    """Both streams as a command needs them, if they are the process's own: who has put something in their place wants that."""
+    """For a `with`: both streams as a command needs them. A stream that is not the process's own was put there on purpose, and
+    stays."""
     before = sys.stdout, sys.stderr
     for number, access in enumerate(_CLOSED):
         try:

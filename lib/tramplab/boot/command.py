@@ -20,7 +20,7 @@ from . import plan, probes, qemu, run, show, trials
 from .counted import Booted
 
 _LONGEST = 24 * 3600.0
-#: What the folder of the booted process has, and what a word of its plan may be.
+#: Names that the folder of the booted process has already, and what a word of its plan may be.
 _TAKEN = ("init", "plan", plan.MODULE, "proc", "dev", "sys")
 _NAMED = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
@@ -67,7 +67,8 @@ def boot(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _unwound() -> Iterator[None]:
-    """For a `with`: what would end the process at once has it leave the block first, which ends QEMU and removes its files."""
+    """For a `with`: signals that would end the process at once have it leave the block first, which ends QEMU and removes its
+    files."""
     usual = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     for number in usual:
         signal.signal(number, _leave)

@@ -165,7 +165,7 @@ def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequ
     yield booted
 
 
-#: What the plan has the process say before what follows: of a probe until it is removed, and else.
+#: Words that the plan has the process say before lines: those of a probe until it is removed, and all.
 _ATTACHED = ("probe", "attached", "read", "called")
 _STATES = ("version", "modules", "measured", "loop", "before", "after", *_ATTACHED, "removed", "again")
 

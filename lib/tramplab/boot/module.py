@@ -36,7 +36,7 @@ _STRUCTS = {
 }
 #: The module's handlers that probes are measured with.
 HANDLERS = ("callback", "trampoline", "fprobe_entry", "fprobe_exit", "kprobe_handler", "kretprobe_handler")
-#: What the module's parameter reads as: calls of handlers, calls that fprobes say they missed, and returns with a code segment that
+#: The text of the module's parameter: calls of handlers, calls that fprobes say they missed, and returns with a code segment that
 #: is not 0 or of a function that the fprobe is not on.
 COUNTERS = "called [0-9a-f]{1,16} missed [0-9a-f]{1,16} odd [0-9a-f]{1,16} ?"
 #: Up to v6.2 the functions of the first name take ops and those of the second an address; up to v5.15 there are only the latter.

@@ -31,7 +31,7 @@ _SAID, _REASONS = 5, 2  # lines of the console that are quoted where a boot fail
 _REASON = re.compile(r"Kernel panic|Oops|BUG:|Unable to handle|CFI failure")
 _LONGEST = 1 << 16  # bytes of a line; those of ours have a few thousand
 _QUOTED = 200  # characters of a line that is quoted
-#: What helps where the kernel's own messages are in the way.
+#: The advice where the kernel's own messages are in the way.
 FEWER = "boot it with fewer messages, --append loglevel=0"
 _FILE, _FOLDER, _DEVICE = 0o100755, 0o040755, 0o020600
 

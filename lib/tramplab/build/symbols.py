@@ -35,7 +35,7 @@ class ElfSymbol:
 
 
 def symbols(table: SymbolTableSection) -> Iterator[ElfSymbol]:
-    """All of a table, in its order. Raises ValueError where the table, or one of its names, does not end."""
+    """The symbols of a table, in its order. Raises ValueError where the table, or one of its names, does not end."""
     names, raw = table.stringtable.data(), table.data()
     if len(raw) % _ENTRY.size:
         raise ValueError("a table of symbols is cut short")

@@ -33,7 +33,7 @@ def types(elf: ELFFile) -> tuple[dict[str, Struct], dict[str, Prototype]]:
 
 
 def _debug_info(elf: ELFFile) -> bytes:
-    """All that DWARF is read from: what kind of file it is, and its debug sections, each with its name and length."""
+    """The bytes that DWARF is read from, for a digest: the kind of file, and its debug sections, each with its name and length."""
     kind = repr((elf.elfclass, elf.little_endian, elf["e_machine"], elf["e_type"])).encode()
     sections = ((s.name.encode(), s.data()) for s in elf.iter_sections() if "debug_" in s.name)
     return kind + b"".join(b"%s %d %s" % (name, len(data), data) for name, data in sections)

@@ -223,12 +223,12 @@ class Engine:
 
     @staticmethod
     def addresses() -> tuple[int, int]:
-        """Where the library's functions that stop the CPU and read one register lie, for compiled hooks."""
+        """The addresses of the library's functions that stop the CPU and read one register, for compiled hooks."""
         return Engine.function("emu_stop"), Engine.function("reg_read")
 
     @staticmethod
     def function(name: str) -> int:
-        """Where a function of the library lies, for compiled hooks: "reg_read" is uc_reg_read."""
+        """The address of a function of the library, for compiled hooks: "reg_read" is uc_reg_read."""
         return ctypes.cast(getattr(uclib, f"uc_{name}"), ctypes.c_void_p).value or 0
 
     @property

@@ -62,8 +62,11 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed. namesakes: symbols whose name is
-    that of another one, which `symbols` has, as static functions of two files may be called the same."""
+    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed.
+
+    symbols: by name.
+    namesakes: symbols with the name of another one, which `symbols` has, as static functions of two files may have one name.
+    """
 
     isa: Isa
     path: Path
@@ -85,7 +88,7 @@ class Image:
             raise unknown(kind, name, sorted(self.symbols), sorted(self.functions)) from None
 
     def address(self, name: str) -> int:
-        """Where a symbol lies; raises TramplabError with near matches."""
+        """The address of a symbol; raises TramplabError with near matches."""
         return self.symbol(name).address
 
     def struct(self, name: str) -> Struct:

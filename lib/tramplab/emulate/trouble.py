@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.errors import GuestFault, Recursion, StepLimit
 
-#: Instructions to watch a run that does not end, to see which loop it is in; names to show of it.
+#: Instructions for which a run that does not end is watched, to see which loop it is in; names that are shown of it.
 WATCHED, NAMED = 400, 6
 
 

@@ -87,8 +87,8 @@ def _piece(item: Lowered) -> tuple[Lowered, bytes]:
 
 
 def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: bool) -> float:
-    """As pipeline.cycles() has it; missed: the steps whose return is mispredicted, of each repetition. Raises TramplabError where
-    a core has more ports, or more different sets of them, than there is room for."""
+    """Cycles per repetition, see pipeline.cycles(). missed: per repetition, the steps whose return is mispredicted. Raises
+    TramplabError where a core has more ports, or more different sets of them, than there is room for."""
     lib = library(SOURCE)
     if max(program.accesses.values()) >> _PORTS - 1:
         raise _too_many()

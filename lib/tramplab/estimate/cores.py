@@ -78,7 +78,7 @@ Texts = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class Parameter(Entry, frozen=True):
-    """One number about a core: what is used, the range it may have, how it is known, from which of the core's sources.
+    """One number about a core: the value, the range it may have, how it is known, and from which of the core's sources.
 
     An assumption without a source has a note that gives the reason.
     """
@@ -98,7 +98,7 @@ class Parameter(Entry, frozen=True):
 
 
 class Source(Entry, frozen=True):
-    """Where a number is from."""
+    """The source of a number."""
 
     text: Text
     url: str = ""

@@ -26,10 +26,10 @@ ITERATIONS = 200  # repetitions
 
 _PROLOGUE = {"x86_64": ".intel_syntax noprefix\n"}
 _ATTRIBUTES = {"riscv64": "+m,+a,+c"}
-#: What stands for an instruction that needs no input: addresses relative to it mean nothing elsewhere.
+#: ISA -> the instruction in place of one that needs no input: addresses relative to it mean nothing elsewhere.
 _ANY_CONSTANT = {"x86_64": "mov {0}, 1", "arm64": "mov {0}, #1", "riscv64": "lui {0}, 1"}
 _AS_NOP = {"endbr64", "bti", "paciasp", "autiasp"}
-#: What it has no model of on some cores, and holds back stores only.
+#: An instruction that llvm-mca has no model of on some cores, and that holds back stores only.
 _RELEASE = "fence rw, w"
 
 

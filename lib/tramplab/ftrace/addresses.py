@@ -67,7 +67,7 @@ class Range(Entry, frozen=True):
 
 
 class Table(Entry, frozen=True):
-    """All that the file says."""
+    """The content of the file."""
 
     sources: dict[str, Source]
     ranges: Annotated[tuple[Range, ...], Meta(min_length=1)]
@@ -75,7 +75,7 @@ class Table(Entry, frozen=True):
 
 @functools.cache
 def data() -> Table:
-    """All that the file says; raises TramplabError that names what is wrong in it."""
+    """The content of the file; raises TramplabError that names what is wrong in it."""
     content = facts(FILE, Table)
     for r in content.ranges:
         name, (first, last) = f"{FILE}: {r.isa} {r.layout}", r.image

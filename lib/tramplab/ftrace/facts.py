@@ -126,7 +126,7 @@ class Registers(Entry, frozen=True):
 
 
 class Table(Entry, frozen=True):
-    """All that the file says. common, and each ISA's: feature -> its intervals."""
+    """The content of the file. common, and each ISA's: feature -> its intervals."""
 
     first: Release
     last: Release
@@ -185,7 +185,7 @@ _VALUES: dict[str, Sequence[object]] = {
 
 @functools.cache
 def data() -> Table:
-    """All that the file says; raises TramplabError that names what is wrong in it."""
+    """The content of the file; raises TramplabError that names what is wrong in it."""
     found = facts(FILE, Table)
     known = every(found)
     for release in found.shown:

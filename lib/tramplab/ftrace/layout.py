@@ -104,7 +104,7 @@ def private_of(image: Image, index: int) -> int:
 
 
 class OpsMemory:
-    """Where each registered ops' structs are, and the writes that make them."""
+    """The memory of each registered ops' structs, and the writes that make them."""
 
     def __init__(self, image: Image, heap: Heap) -> None:
         self.image, self.heap = image, heap

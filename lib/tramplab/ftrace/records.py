@@ -48,7 +48,7 @@ class Record:
 
     @property
     def count(self) -> int:
-        """How many ops want this function."""
+        """The number of ops that want this function."""
         return self.flags & ((1 << self.counter_bits) - 1)
 
     def has(self, name: str) -> bool:
@@ -87,7 +87,7 @@ class Record:
             raise TramplabError(f"{self.site.function} has a direct call already; a function can have one.")
 
     def add(self, ops: Registered, shares: bool = False) -> None:
-        """One more ops wants this function; shares: see check()."""
+        """Count an ops that comes to want this function; shares: see check()."""
         self.check(ops.is_direct, ops.ipmodify, shares)
         self.flags += 1
         if ops.ipmodify:
@@ -100,7 +100,7 @@ class Record:
         self._update_call_ops(ops)
 
     def remove(self, ops: Registered, others: list[Registered]) -> None:
-        """One ops less; `others` are the registered ops that still want this function."""
+        """Count an ops less. others: the registered ops that still want this function."""
         self.flags -= 1
         if ops.ipmodify:
             self.put("IPMODIFY", False)

@@ -129,7 +129,8 @@ class SlowPath:
         return [o for o in self.ops if o.wants(function)]
 
     def target(self, function: str) -> int:
-        """Where a record's site goes (ftrace_get_addr_new): direct call, the only ops' trampoline, or a common one."""
+        """The address that a function's site goes to (ftrace_get_addr_new): a direct call, the only ops' trampoline, or a common
+        one."""
         record = self.records[function]
         if not record.count:
             return 0
@@ -146,7 +147,7 @@ class SlowPath:
     # inside
 
     def _direct(self, function: str) -> int:
-        """Where the direct call of a function that has one goes."""
+        """The target of the direct call of a function that has one."""
         return next(o.direct for o in self.wanting(function) if o.direct)
 
     def _reaches(self, site: Site, target: int) -> bool:

@@ -15,7 +15,7 @@ from ..base.errors import TramplabError
 from . import arm64, riscv64, x86_64
 from .record import Branch, Isa, ReturnStack, UserSpace
 
-#: In the order every table and figure shows them.
+#: ISAs by name, in the order of every table and figure.
 ISAS: dict[str, Isa] = {m.ISA.name: m.ISA for m in (x86_64, arm64, riscv64)}
 
 

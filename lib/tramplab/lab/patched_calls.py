@@ -35,7 +35,7 @@ class Passed:
 
 
 def passed(kernel: Kernel, name: str) -> Passed:
-    """How a function is called here; its pointers lead to fresh memory."""
+    """The call that is made of a function; its pointers lead to fresh memory."""
     isa, memory = kernel.isa, kernel.memory(*range(90, 90 + _WORDS))
     arguments, registers, returns = tuple(range(11, 11 + CALLS[name])), {}, isa.returns[:1]
     if name == "pointer_args":

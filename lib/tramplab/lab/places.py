@@ -39,7 +39,7 @@ def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[i
 
 
 def vector(image: Image) -> Vector:
-    """Where a guest takes its breakpoints."""
+    """The addresses at which a guest takes its breakpoints and returns from them."""
     return Vector(image.address("lab_trap_entry"), image.address("lab_trap_return"))
 
 

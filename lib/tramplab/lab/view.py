@@ -27,7 +27,7 @@ class Function:
 
 
 class Components:
-    """Which part of a kernel an address belongs to. It never changes, so the answers are kept."""
+    """The parts of a kernel by address. They never change, so the answers are kept."""
 
     def __init__(self, image: Image, sites: Iterable[Site]) -> None:
         self._image, self._sites = image, sorted(sites, key=lambda s: s.entry)

@@ -52,7 +52,7 @@ def _kind(result: Result) -> str:
 
 
 def own_file(kind: str, release: str) -> Path:
-    """Where this machine's times of the hooks of a release, or of the shapes, are saved unless a file is named: in the checkout."""
+    """The file in the checkout for this machine's times of the hooks of a release, or of the shapes, if no other is named."""
     checkout()
     what = kind if release == LATEST else release
     return _saved() / f"{host.name(host.machine())}-{what}.json"
@@ -89,7 +89,7 @@ def _from_folder(folder: Path, kind: str) -> Result:
 
 @functools.cache
 def _own() -> tuple[Result, Result]:
-    """Both kinds, kept or timed now. What cannot be read is timed again, what cannot be kept is used all the same."""
+    """The results of both kinds, kept or timed now; what cannot be kept is used all the same."""
     try:
         host.isa()
         names = _names()

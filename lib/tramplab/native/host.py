@@ -116,7 +116,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def vendor(cpuinfo: str) -> str:
-    """Who made the core, as /proc/cpuinfo says it: a name on x86-64, a number on arm64, either on riscv64; or "unknown".
+    """The maker of the core, as /proc/cpuinfo says it: a name on x86-64, a number on arm64, either on riscv64; or "unknown".
 
     >>> vendor("vendor_id : AuthenticAMD\\n"), vendor("CPU implementer : 0x41\\n"), vendor("uarch : sifive,u74-mc\\n")
     ('AuthenticAMD', '0x41', 'sifive')

@@ -107,7 +107,7 @@ class Result:
         return tuple(str(r["hook"]) for r in self.rows if not r["steady"])
 
     def verdict(self) -> str:
-        """Whether the machine was quiet enough, and which hooks have several speeds, in sentences."""
+        """The sentences on whether the machine was quiet enough, and which hooks have several speeds."""
         seen = f"{len(self.clock)} {'window' if len(self.clock) == 1 else 'windows'}"
         if len(self.unquiet) + len(self.unsteady) == len(self.rows):
             text = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."

@@ -81,7 +81,7 @@ class Series:
 
     @property
     def count(self) -> int:
-        """How many windows there are."""
+        """The number of windows so far."""
         return len(self.windows.get(CHAIN, ()))
 
     @property

@@ -58,12 +58,12 @@ class Bounds:
         return self._tried[tasks, depth]
 
     def depth(self, limit: int, tasks: int = 1, guess: int = 1) -> Bound:
-        """How deep calls can be, up to a limit, of so many tasks each. guess: where it is looked first."""
+        """The bound of how deep the calls of each of so many tasks can be, up to a limit. guess: the depth that is tried first."""
         tasks, guess = whole(tasks, "tasks", 1), whole(guess, "guess")
         return self._bound(limit, lambda n: self._run(tasks, n), guess)
 
     def tasks(self, limit: int, depth: int = 1) -> Bound:
-        """How many tasks can be in calls so deep, up to a limit."""
+        """The bound of how many tasks can be in calls so deep, up to a limit."""
         depth = whole(depth, "depth", 1)
         return self._bound(limit, lambda n: self._run(n, depth))
 

@@ -17,9 +17,9 @@ from ..trampolines.kprobe import Kretprobe
 #: What memory is for: the probe's own structs, what a call takes, where that waits, a task's shadow stack, code made for the probe.
 STRUCTS, NODES, RINGS, SHADOW, CODE = "structs", "nodes", "rings", "shadow stacks", "code"
 PARTS = (STRUCTS, NODES, RINGS, SHADOW, CODE)
-#: What the end of a struct's name says it is for; the others are the probe's own.
+#: End of a struct's name -> what the struct is for; the others are the probe's own.
 _BY_END = {pool_layout.NODES: NODES, pool_layout.RING: RINGS}
-#: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
+#: The struct with the references to a BPF trampoline while it calls the function, by its name in Registered.structs.
 _IMAGE = "bpf_tramp_image"
 
 

@@ -47,8 +47,8 @@ class Task:
 
 
 class Tasks:
-    """So many tasks on the CPUs of a kernel by turns, all of which call one function. The first on each CPU is the CPU's own; of
-    the others the task_struct is from the heap until the end of ready(), and the stack is mapped behind those of CPUs, for good.
+    """Tasks on the CPUs of a kernel by turns, all of which call one function. The first on each CPU is the CPU's own; of the others
+    the task_struct is from the heap until the end of ready(), and the stack is mapped behind those of CPUs, for good.
 
     A call is begun with begin() and continued with go_on(); in between any other task may run. Raises TramplabError for less than
     one task, and where the heap is full.
@@ -71,7 +71,7 @@ class Tasks:
 
     @contextmanager
     def ready(self) -> Iterator[Tasks]:
-        """For the length of a `with`: calls stop. At its end memory is given back."""
+        """For a `with`: calls stop where the function's body begins. At the end memory is given back."""
         try:
             with self._machine.watching(self._function.site.body, self._arrived):
                 yield self

@@ -72,7 +72,7 @@ def sizes(prototype: Prototype) -> tuple[int, ...]:
 
 @functools.cache
 def passing(isa: Isa, prototype: Prototype, count: int) -> tuple[Place, ...]:
-    """Where a caller puts the first `count` words of a call: those of words(), in front of them the address of a result that an
+    """The places of the first `count` words of a call: those of words(), in front of them the address of a result that an
     argument register carries. Words beyond the prototype's are integers after the last parameter.
 
     >>> from tramplab.isa import ISAS

@@ -37,7 +37,7 @@ TABLES = {"x86_64": x86_64.layouts}
 RECORD = Layout(True, 2 * WORD, -2 * WORD)
 #: Since when a kernel knows where the frame pointer of BPF's code points to a record (01bc3b6db18d); before, that was a guess.
 KNOWN_SINCE = "v6.19"
-#: Beside an ops: those who have a copy of a common trampoline, where each ops has its own.
+#: Requests besides Ops that have a copy of a common trampoline, where each ops has its own.
 _COPIED = (Fprobe, Shared, Fgraph, Kprobe)
 _OUTERMOST = "caller"  # the component that calls from outside: there, as in entry code, a stack ends
 

@@ -148,7 +148,7 @@ def watch_both(
 
 
 def way(kernel: Kernel) -> str:
-    """How a kernel is unwound: FP or ORC."""
+    """The way in which a kernel is unwound: FP or ORC."""
     return ORC if orc.of(kernel) else FP
 
 

@@ -48,7 +48,7 @@ def connected(address: str, remedy: str) -> Iterator[Any]:
 
 
 def with_same_sources(work: Callable[[Job], Result]) -> Callable[[Job], Result]:
-    """The same work, as workers do it that have the sources of this process. Raises TramplabError on others."""
+    """The work for a worker, which raises TramplabError if the worker has other sources than this process."""
     return functools.partial(_do, state.everything(), work)
 
 

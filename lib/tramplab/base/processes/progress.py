@@ -29,7 +29,7 @@ class Progress:
             self._bar.close()
 
     def add(self, count: int) -> None:
-        """So much more is done."""
+        """Count so many more as done."""
         before, self._done = self._done, self._done + count
         if self._bar is not None:
             self._bar.update(count)

@@ -28,7 +28,8 @@ from ..protocol import line as parts
 FILE = "bpf-trampolines.json"
 #: The letters of programs in a plan, and what BPF calls such programs.
 KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
-#: With few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has these.
+#: Functions with few and many arguments, four-byte ones on the stack, one and several, and structs of two words. All images have
+#: them.
 _FUNCTIONS = ("bpf_fentry_test1", "bpf_fentry_test6", "process_vm_rw", "ip6_append_data", "HUF_readStats_wksp", "tnum_in")
 #: The programs of each function that are attached together.
 _WAVES = (

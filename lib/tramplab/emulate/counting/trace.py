@@ -59,7 +59,7 @@ class Recording:
 
 
 def _again(pcs: np.ndarray, repeated: Collection[int]) -> np.ndarray:
-    """For each of these addresses in order: is it one of the repeated ones, and the one before it, too?"""
+    """Whether each of these addresses is one of the repeated ones, and the same as the one before it."""
     same = np.append(False, pcs[1:] == pcs[:-1])
     return same & np.isin(pcs, np.array(sorted(repeated), pcs.dtype))
 

@@ -214,7 +214,7 @@ class Scheduler:
 
 
 def _seed(seed: int, cpu: int) -> int:
-    """Where a CPU's draws begin, never 0: splitmix64 of both."""
+    """The first state of a CPU's generator, never 0: splitmix64 of both."""
     mask = (1 << 64) - 1
     z = (seed * MOST_CPUS + cpu + 1) * 0x9E3779B97F4A7C15 & mask
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask

@@ -52,7 +52,7 @@ class Ram:
             done += end - start
 
     def _pieces(self, address: int, size: int) -> list[tuple[mmap.mmap, int, int]]:
-        """Which blocks hold so many bytes from an address on, and from where to where in each."""
+        """(block, start, end) of each stretch that holds some of so many bytes from an address on."""
         at = bisect.bisect(self._starts, address) - 1
         if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):  # as nearly always
             return [(self._blocks[at], end - size, end)]

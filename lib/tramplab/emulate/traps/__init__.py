@@ -22,7 +22,7 @@ class Vector:
 
 
 class TrapArch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     @property
     def INTERRUPT(self) -> int | None:

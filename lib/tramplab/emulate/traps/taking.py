@@ -72,7 +72,7 @@ class Traps:
         return False
 
     def _is_breakpoint(self) -> bool:
-        """Of an instruction that the engine does not know: is it the ISA's breakpoint?"""
+        """Is the instruction that the engine does not know the ISA's breakpoint?"""
         pc = self._engine.register(self._engine.isa.pc)
         return any(self._engine.read(pc, len(b)) == b for b in self._engine.isa.breakpoints)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Where an instruction's own work is done, after its loads and before its stores. NONE: loads and stores themselves,
+#: Units in which an instruction's own work is done, after its loads and before its stores. NONE: loads and stores themselves,
 #: NOPs. MOVE copies a register, CONSTANT needs no input. READ is a read of a system register; the flags get onto and off
 #: the stack by PUSH_FLAGS and POP_FLAGS. BARRIER: everything older is finished before anything
 #: younger starts, as where an EXCEPTION is taken by a breakpoint, or left.

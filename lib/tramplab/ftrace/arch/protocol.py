@@ -21,7 +21,7 @@ class FeatureTable(Protocol):
 
 
 class Arch(Protocol):
-    """One module per ISA has all of this."""
+    """What the module of each ISA has."""
 
     @property
     def CONSEQUENCES(self) -> dict[tuple[str, object], dict[str, object]]:

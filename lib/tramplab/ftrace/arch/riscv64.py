@@ -22,8 +22,8 @@ _ATOMIC = {
     "kprobes_on_ftrace": False,
     "kretprobe_entry": "breakpoint",
 }
-#: Where a patch site is a function's first instruction, that takes a kretprobe through ftrace or none; and ftrace serves kprobes
-#: only with a trampoline for all registers.
+#: Consequences of sites at a function's first instruction: the function takes a kretprobe through ftrace or none, and ftrace serves
+#: kprobes only with a trampoline for all registers.
 _FIRST = {"site": "detour8", "kretprobe_entry": False}
 _FIRST_ARGS = {**_FIRST, "pt_regs_frame": False, "graph_slot": False, "kprobes_on_ftrace": False}
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {

@@ -61,7 +61,7 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def _place(target: int, features: FeatureTable) -> tuple[int, bool]:
-    """Where a target lies, and whether it is to be jumped to: an odd one is, from v6.19 on."""
+    """The address of a target, and whether it is to be jumped to, as an odd one is from v6.19 on."""
     return (target & ~1, bool(target & 1)) if features["direct_jmp"] else (target, False)
 
 
@@ -115,7 +115,7 @@ def _under_breakpoints(changes: list[tuple[int, bytes, str, str]], image: Image 
 
 
 def _announced(changes: list[tuple[int, bytes, str, str]], image: Image) -> tuple[list[Step], list[Step]]:
-    """For a CPU that meets a breakpoint: the writes that tell it what to do there, and the one that ends this."""
+    """The writes that tell a CPU that meets a breakpoint what to do there, and the one that ends this."""
     base, size = image.address("lab_pokes"), image.struct("lab_poke").size
     steps: list[Step] = []
     for n, (at, data, whose, _) in enumerate(sorted(changes)):

@@ -87,7 +87,7 @@ def require_same(function: Function, stepped: list[int], run: Run) -> None:
 
 
 def milestones(run: Run) -> dict[str, int]:
-    """Where a recorded call passes each milestone: name -> number of the step, in order; found from the run itself.
+    """Milestone -> the step at which a recorded call passes it, in order; found from the run itself.
 
     site: the function's first byte.
     save: the first trampoline instruction.
@@ -150,7 +150,7 @@ def _read_first(moments: list[Moment], start: dict[int, int]) -> tuple[Access, .
 
 
 def _across(moments: list[Moment], start: dict[int, int]) -> Iterator[tuple[Access, ...]]:
-    """For each moment, the other places that its stores change, which are larger or smaller ones at the same bytes."""
+    """Per moment, the other places that its stores change, which are larger or smaller ones at the same bytes."""
     places = {(address, size) for m in moments for address, size, _ in (*m.stores, *m.loads)}
     held = dict(start)
     for m in moments:

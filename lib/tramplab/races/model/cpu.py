@@ -13,7 +13,7 @@ from ..subject import Subject
 from .locals import FLAGS, SYSTEM, Local
 
 _WORD = 8
-#: What is in registers that carry nothing: no address of anything.
+#: The value of registers that carry nothing: no address of anything.
 LEFT_OVER = 0x0BAD_0000_0000_0000
 
 
@@ -76,7 +76,7 @@ class Cpu:
                 self._data[address] = data
 
     def execute(self, local: Local, instruction: bytes) -> Executed:
-        """One step of a thread whose next instruction is this one."""
+        """Execute a thread's next instruction, which is this one; gives its effects."""
         self._put(local)
         isa, pc, engine = self._machine.isa, local.pc, self._engine
         vector, skips = self._subject.vector, self._subject.skips

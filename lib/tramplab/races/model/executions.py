@@ -78,7 +78,7 @@ class Executions:
         return self._after(address, self.text(address, size), done)
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
-        """All (address, size) that a thread's next instruction has ever read there."""
+        """(address, size) of all that a thread's next instruction, if it is this one, was ever seen to read."""
         executed = (*self._known.items(), *self._depending.items())
         steps = [step for (local, data, *_), step in executed if (local, data) == (at, instruction)]
         return {read for step in steps for read in step.reads}

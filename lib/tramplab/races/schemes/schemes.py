@@ -30,7 +30,7 @@ REQUESTS: dict[str, Callable[[], Request]] = {
     "far": lambda: Direct(far=True),
     "fexit": lambda: Bpf(fexit=1, kaslr=False),
 }
-#: What can happen to a function: ops come and go, and come again. Static ones, as the function tracer's, dynamic ones, as a
+#: The lives of a function, as plays: ops come and go, and come again. Static ones, as the function tracer's, dynamic ones, as a
 #: module's, and a direct call, which the site makes itself where it is near.
 LIVES = {
     "one": ("+a", "-a", "+a"),

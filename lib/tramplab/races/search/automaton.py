@@ -21,7 +21,7 @@ from ..model.verdicts import Violation
 
 #: Moment, local, and whether the thread is noted down for a wait.
 State = tuple[int, int, bool]
-#: What is taken: a call begins, an instruction, an interrupt for which the patcher waits, an exception whose handler calls the
+#: Kinds of steps: a call begins, an instruction, an interrupt for which the patcher waits, an exception whose handler calls the
 #: function, a thread's sleep, or a step of the patcher's.
 CALLS, EXECUTES, INTERRUPTED, NESTS, SLEEPS, PATCHES = "calls", "executes", "interrupted", "nests", "sleeps", "patches"
 

@@ -23,7 +23,7 @@ CALLS = 3
 TRIED = CALLS * sum(FUNCTIONS.values())
 #: A function that calls itself as a script says, and a script: the calls below a call, then the same of each.
 NESTING, TREE = "call_tree", (2, 2, 0, 1, 0, 0)
-#: What a returned value becomes.
+#: The value that a handler gives the caller in place of the returned one.
 CHANGED = 0x5EED0123
 #: Fprobes that are tried on one function.
 MOST_TOGETHER = 8

@@ -92,8 +92,8 @@ def tail_call(stage: Stage) -> Cell:
 
 
 def _kprobe(stage: Stage, function: str, called: tuple[str, tuple[int, ...]], **told: int) -> tuple[bool, int, int, int]:
-    """Whether a call was right and its return seen, how often a kprobe by a breakpoint on a function was hit in it, how many hits
-    it missed, and how many returns were seen."""
+    """Make a call with a kprobe by a breakpoint on a function: was it right and its return seen, how many hits had the kprobe, how
+    many did it miss, and how many returns were seen?"""
     name, arguments = called
     value = stage.expected(name, *arguments)
     with stage.attached(name, **told), stage.kernel.attached(stage.kernel.function(function), Kprobe(breakpoint=True)) as (probe,):

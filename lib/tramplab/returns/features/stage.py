@@ -39,7 +39,7 @@ _ALONE: dict[type[Request], dict[str, Any]] = {
     Bpf: {"fentry": 0, "fexit": 1},
 }
 _POOL: dict[type[Request], str] = {Kretprobe: "maxactive", Fprobe: "nodes"}
-#: What a probe's returns are on where it has no pool: each task has a stack.
+#: Keepers of a probe's returns that are no pool: each task has a stack.
 _NO_POOL = ("fgraph", "shadow")
 WORD = 8
 

@@ -63,7 +63,7 @@ def get(name: str) -> Feature:
 
 
 def run(kernel: Kernel, request: Request, name: str) -> Cell:
-    """Whether a probe has a feature, by calls in a kernel, which is as before afterwards.
+    """The cell that says whether a probe has a feature, by calls in a kernel, which is as before afterwards.
 
     Raises TramplabError for an unknown feature, and for a request that sees no function return.
 

@@ -210,7 +210,7 @@ class Place:
         self._full_sets: dict[tuple[tuple[str, int], ...], bytes] = {}  # truth -> its full set, which is put back again and again
 
     def made(self, samples: Mapping[tuple[int, int], Seen]) -> dict[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]:
-        """Of each sample: where the structure is that consumers are given, its bytes, and the truth."""
+        """Sample -> the address of the structure that consumers are given, its bytes, and the truth."""
         size, structures = self.kernel.image.struct(self.view.kind).size, {}
         for sample, seen in samples.items():
             at = self.restored(seen)
@@ -218,7 +218,7 @@ class Place:
         return structures
 
     def restored(self, seen: Seen) -> int:
-        """Make all as it was; returns the address of what the view's consumers are given."""
+        """Do put_back(); returns the address of what the view's consumers are given."""
         self.put_back(seen)
         return given(self.kernel, self.view, seen, self._room)
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from ...base.arguments import whole
 from ...base.errors import TramplabError, unknown
 
-#: What an argument must be. A number; a map; a key or value in memory that may be read or written; memory that is read or written,
+#: Kinds of arguments. A number; a map; a key or value in memory that may be read or written; memory that is read or written,
 #: and how much; an address that the helper reads on trust, which a program may get from anywhere.
 NUMBER, MAP, KEY, VALUE, READ, WRITTEN, SIZE, ADDRESS = "number", "map", "key", "value", "read", "written", "size", "address"
-#: The context. Which call this is, and nothing in it is read; its registers are passed on as a pt_regs; they are changed.
+#: Kinds of arguments that are the context: it only says which call this is; its registers are passed on as a pt_regs; or are
+#: changed.
 IDENTITY, REGISTERS, CHANGED = "identity", "registers", "changed"
 CONTEXTS = (IDENTITY, REGISTERS, CHANGED)
 #: Bytes of the key and of the value of every map of a program here.

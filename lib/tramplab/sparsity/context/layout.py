@@ -49,7 +49,7 @@ Place = At | Always | Nowhere
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the slots of a pt_regs are in a light structure.
+    """The places of the slots of a pt_regs in a light structure.
 
     places: every slot of pt_regs, by offset, and where it is.
     context: bytes of pt_regs.

@@ -79,7 +79,8 @@ def _of(image: Layouts, struct: Struct, base: int) -> list[Place]:
 
 
 def _apart(found: Sequence[Place]) -> list[Place]:
-    """One place where several begin. What is larger than a register is a name for several of these, or its own words."""
+    """The places without those that others cover: of several at one offset the first. A field larger than a register is the name of
+    several others, or becomes its words."""
     small = [place for place in found if place.size <= WORD]
     by_offset = {place.offset: place for place in reversed(small)}
     for large in (place for place in found if place.size > WORD):

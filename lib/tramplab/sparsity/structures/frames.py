@@ -228,7 +228,8 @@ def handed(machine: Machine, between: Between, seed: int, poison: int, call: Cal
 
 
 def goes_on(machine: Machine, provider: Provider, function: Function) -> int | None:
-    """Where a thread is to go on when a provider is done with a call of a function; None at a breakpoint, which says so itself."""
+    """The address at which a thread goes on when a provider is done with a call of a function; None at a breakpoint, whose own it
+    is."""
     if provider.at_return:
         return machine.return_to
     return _behind_call(machine, function) if provider.takes_over == ENTRY else None
@@ -246,7 +247,7 @@ def _where(kernel: Kernel, provider: Provider, ops: Registered, function: Functi
 
 
 def _behind_call(machine: Machine, function: Function) -> int:
-    """Where the call that stands at a patch site comes back to."""
+    """The return address of the call that stands at a patch site."""
     at = function.site.ip
     while at < function.site.body:
         instruction = machine.instruction_at(at)

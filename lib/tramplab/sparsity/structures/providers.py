@@ -16,7 +16,8 @@ from ...trampolines.kprobe import Kprobe, Kretprobe
 from ...trampolines.plain import Ops
 from .fields import FTRACE_REGS, PT_REGS
 
-#: Where a provider takes over: at a function's first byte; at a breakpoint in it; and, as a symbol, where it comes back to.
+#: Places where a provider takes over: at a function's first byte; at a breakpoint in it. Others are the symbol that a function
+#: returns to.
 ENTRY, BREAKPOINT = "entry", "breakpoint"
 
 

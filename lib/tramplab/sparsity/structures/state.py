@@ -28,7 +28,7 @@ def _arm64(machine: Machine) -> dict[str, int]:
 
 
 def _riscv64(machine: Machine) -> dict[str, int]:
-    """As an exception from S-mode leaves sstatus."""
+    """The state with sstatus as an exception from S-mode leaves it."""
     status = machine.register("sstatus")
     return {"status": status & ~(_SIE | _SPIE) | (_SPIE if status & _SIE else 0) | _SPP}
 

@@ -19,10 +19,10 @@ from ..structures import fills
 from ..structures.fields import PT_REGS, embeds
 from ..structures.providers import Provider
 
-#: All registers are saved for all consumers; a pt_regs is filled in from what was saved; a light structure is made of another; the
-#: program is rewritten, to read what was saved (context/).
+#: Kinds of ways: all registers are saved for all consumers; a pt_regs is filled in from what was saved; a light structure is made
+#: of another; the program is rewritten, to read what was saved (context/).
 FULL, COPY, LIGHT, REWRITTEN = KINDS = ("full save", "fill", "light", "rewritten")
-#: Where what the program reads is: on the stack, in memory of this CPU, or where the trampoline put it.
+#: Places of the structure that the program reads: on the stack, in memory of this CPU, or where the trampoline put it.
 STACK, CPU, IN_PLACE = PLACES = ("stack", "per-CPU", "in place")
 #: The link whose program reads what the trampoline saved, as one would that was rewritten for it.
 READ = "fregs"

@@ -97,7 +97,7 @@ def lay_out(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> bytes:
 
 
 def _starts(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> list[int]:
-    """Where each item lies, and where the last one ends."""
+    """The address of each item, and the end of the last one."""
     starts = [base]
     for item in items:
         starts.append(starts[-1] + (-starts[-1] % item.to if isinstance(item, Align) else _size(isa, own, item)))

@@ -11,7 +11,7 @@ __all__ = ["KIND", "Ops", "PlainOps", "each"]
 
 
 def each(count: int, save: str = "args") -> list[Request]:
-    """This many ops of this save set."""
+    """A hook's requests: a number of ops with this save set."""
     return [Ops(save=save) for _ in range(count)]
 
 

@@ -19,7 +19,7 @@ _ARGUMENTS = ("rdi", "rsi")
 
 @dataclass(frozen=True, eq=False)
 class Sketch(Request):
-    """That trampoline, as a direct call.
+    """The mail's trampoline, as a direct call.
 
     swapped: the second argument is pushed first, so that the first one is at the lower address, where a program looks for it.
     nop: the one NOP that the mail offers to put in front, for ftrace.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the caller's frame begins: `offset` bytes above the frame pointer if `by_frame_pointer`, else above the stack
-    pointer. The return address lies right below it; saved: where the caller's frame pointer lies, in bytes from there, None
-    while it is still in its register."""
+    """The layout of the stack: the caller's frame begins `offset` bytes above the frame pointer if `by_frame_pointer`, else above
+    the stack pointer. Right below it lies the return address; saved: bytes from there to the caller's saved frame pointer, None
+    while that is still in its register."""
 
     by_frame_pointer: bool
     offset: int

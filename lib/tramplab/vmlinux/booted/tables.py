@@ -24,7 +24,7 @@ _ENDS = {
 
 
 def table(opened: Opened, read: Read, start: str, entry: int) -> tuple[int, bytes]:
-    """Where a table begins, and its bytes, whole entries of so many. start: the symbol in front of it.
+    """A table's address, and its bytes: whole entries of so many bytes each. start: the symbol in front of it.
 
     Raises TramplabError where the image does not name it, or where no entry is between its symbols: call it for a table that the
     kernel must have."""

@@ -19,7 +19,7 @@ from .text import Text
 
 _INT3 = b"\xcc"
 _RET, _JMP8, _CS = b"\xc3" + _INT3 * 4, 0xEB, 0x2E
-#: What a conditional static call of nothing jumps to (arch/x86/kernel/static_call.c).
+#: The target of a conditional static call of nothing (arch/x86/kernel/static_call.c).
 _NOTHING = "__static_call_return"
 _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")

@@ -58,7 +58,7 @@ class Package(Entry, frozen=True):
 
     @property
     def file(self) -> str:
-        """Where the package is in Debian's archive; signed ones have a source of their own."""
+        """The package's path in Debian's archive; signed packages have a source of their own."""
         source = f"linux-signed-{self.architecture}" if self.architecture in _SIGNED else "linux"
         return f"pool/main/l/{source}/{self.package}_{self.version}_{self.architecture}.deb"
 

@@ -18,10 +18,10 @@ from .inplace import member, put
 
 #: Instructions between a label and the one that returns from an exception, at most.
 _FAR = 200
-#: From VBAR_EL1 to the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
+#: Offset from VBAR_EL1 of the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
 _SYNCHRONOUS = 0x200
 NOTES = "the stack is where a task's would lie; nobody traces exceptions or waits to run"
-#: Of kretprobes: where they come in through ftrace, only functions without a patch site have one by a breakpoint.
+#: A note on kretprobes: where they come in through ftrace, only functions without a patch site have one by a breakpoint.
 _BEHIND = "where the patch site is the function's first instruction the kretprobe is behind it, as functions without a site have it"
 
 

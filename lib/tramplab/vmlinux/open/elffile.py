@@ -22,7 +22,7 @@ _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbol
 
 
 def parts(payload: Payload) -> Parts:
-    """All that is in an ELF file. Raises TramplabError where it is damaged, no kernel, or lacks symbols or types."""
+    """The parts of an ELF file. Raises TramplabError where it is damaged, no kernel, or lacks symbols or types."""
     found = {s.name: s for s in reversed(sections(payload.data, payload.path)) if s.kind != NOBITS}  # the first of each name
     symbols, source, layout = _listed(payload, found), ".symtab", ""
     loads = _adjusted(payload, found, _loads(payload), symbols)

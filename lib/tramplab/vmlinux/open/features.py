@@ -38,7 +38,7 @@ def features(opened: Opened, shape: str) -> Features:
 
 
 def _program_nop(opened: Opened, usual: bool) -> bool:
-    """Whether each program of a BPF trampoline begins with a nop. The nops came when the one room for a jump, and its place in
+    """Does each program of a BPF trampoline begin with a nop? The nops came when the one room for a jump, and its place in
     struct bpf_tramp_image, went: Debian's 6.12 has the member, its 7.2 has not (data/bpf-trampolines.json). As usual where no type
     tells."""
     if not opened.types.has("bpf_tramp_image"):

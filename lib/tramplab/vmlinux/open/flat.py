@@ -16,7 +16,7 @@ _USUAL = {"riscv64": 0xFFFFFFFF80000000}
 
 
 def parts(payload: Payload) -> Parts:
-    """All that is in a flat image. Raises TramplabError where its link address, symbols or types cannot be found."""
+    """The parts of a flat image. Raises TramplabError where its link address, symbols or types cannot be found."""
     path, isa, data = payload.path, payload.isa.name, payload.data
     # Documentation/arch/arm64/booting.rst, Documentation/arch/riscv/boot-image-header.rst
     offset, size = (int.from_bytes(data[at : at + 8], "little") for at in (8, 16))

@@ -84,7 +84,7 @@ def _begin(parts: list[bytes]) -> tuple[int, ...]:
 
 
 def _markers(data: bytes | bytearray, end: int) -> Iterator[tuple[int, list[int]]]:
-    """Where markers may begin in front of `end`, and what they are, the nearest first: zero, then steps of 256 names each.
+    """(offset, markers) of what may be the markers in front of `end`, the nearest first: zero, then steps of 256 names each.
 
     From v6.2 to v6.3, and in stable trees of v6.1, three or four bytes for each symbol lie between (an index for looking up by
     name), which may look like more markers.

@@ -138,8 +138,8 @@ def _relr(words: np.ndarray, relative: int) -> Relocations | None:
 
 
 def _longest(run: np.ndarray, address: np.ndarray, size: int) -> tuple[int, int]:
-    """Where the longest list begins and ends: each of its addresses lies behind the one before, and not as far as the image is
-    long."""
+    """The start and the end of the longest list: each of its addresses lies behind the one before, by less than the image's
+    size."""
     at = np.flatnonzero(address)
     rises = np.diff(run[at]) - np.uint64(1) < np.uint64(size)
     begins = np.concatenate((at[:1], at[1:][~rises], [len(run)]))

@@ -104,7 +104,7 @@ def _unknown(opened: Opened) -> list[str]:
 
 
 def places(opened: Opened) -> dict[str, list[str]]:
-    """Where an image lies as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
+    """The addresses of an image as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
     left out where no symbol says its end), of its text, and of ftrace_caller()."""
     addresses = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
     found = {"text": opened.text}

@@ -79,7 +79,7 @@ def frame(
 
 
 def _call(machine: RealMachine, provider: Provider, way: Way, structs: Structs, seed: int, poison: int) -> frames.Seen:
-    """One hooked call; what was attached for it is gone behind it."""
+    """Make one hooked call; the hook is detached after it."""
     function = machine.function(FUNCTIONS[seed % len(FUNCTIONS)])
     try:
         way.attach(machine, function)

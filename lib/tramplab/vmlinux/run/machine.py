@@ -38,8 +38,8 @@ WHOLE = (FUNCTION, "bpf_fentry_test2")
 _GAP = 16 << 20  # bytes from the image's end to the module area, in multiples of which it begins
 _RET = b"\xc3"  # x86-64's (Intel SDM vol. 2, RET)
 _MODULES, _HEAP, _STACK, _OWN, _FAR = 64 * PAGE, 1024 * PAGE, 8 * PAGE, 16 * PAGE, 16 * PAGE
-#: From the module area: of data, of the stack, and of code that a call of 128 MiB does not reach. The stack's upper half is where a
-#: task's would be: at an exception arm64 and riscv64 tell a full one by bit 14 of sp.
+#: Offsets from the module area of data, of the stack, and of code that a call of 128 MiB does not reach. The stack's upper half is
+#: where a task's would be: at an exception arm64 and riscv64 tell a full one by bit 14 of sp.
 _HEAP_AT, _STACK_AT, _FAR_AT = 8 << 20, (14 << 20) + 4 * PAGE, 256 << 20
 
 

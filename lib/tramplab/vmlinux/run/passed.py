@@ -23,7 +23,7 @@ def prototype(opened: Opened, function: str) -> Prototype | None:
 
 
 def places(opened: Opened, function: str) -> tuple[Place, ...]:
-    """Where a caller puts the words of a function's arguments; none where its prototype is not known."""
+    """The places of the words of a function's arguments; none where its prototype is not known."""
     types = prototype(opened, function)
     return words(opened.isa, types) if types else ()
 

@@ -49,7 +49,7 @@ class _Common:
 
 
 class KernelOps(OpsMemory):
-    """Where ops of ours are laid out, in the kernel's own structs; there is no pool, so each comes from the heap."""
+    """The memory of ops of ours, in the kernel's own structs; there is no pool, so each comes from the heap."""
 
     def __init__(self, machine: RealMachine, image: Image) -> None:
         self.image, self.heap, self._machine = image, machine.heap, machine

@@ -120,18 +120,18 @@ class _Window(io.RawIOBase):
         self._size, self._data, self._at = len(data), data, 0
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes from here on, or all."""
+        """Read so many bytes, or all that are left."""
         start = self._at
         self._at = self._size if size < 0 else min(start + size, self._size)
         return bytes(self._data[start : self._at])
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go on elsewhere."""
+        """Set the place at which read() goes on, and return it."""
         self._at = min(max(0, offset + (0, self._at, self._size)[whence]), self._size)
         return self._at
 
     def tell(self) -> int:
-        """Where it goes on."""
+        """The place at which read() goes on."""
         return self._at
 
 

@@ -12,7 +12,7 @@ class Types(Protocol):
 
     @property
     def origin(self) -> str:
-        """Their source, for the reader."""
+        """The source of the types, for the reader."""
 
     def struct(self, name: str) -> Struct:
         """A struct's layout; raises TramplabError with near matches."""

@@ -27,7 +27,7 @@ LIMIT = 1 << 30
 WORKSPACE = 1 << 28
 #: Bytes that are unpacked at a time, and bytes that are given to do it.
 _CHUNK, _PIECE = 1 << 20, 1 << 16
-#: The same for zstd, whose chunks have no limit: four bytes make at most a block of 128 KiB (RFC 8878), so these 8 MiB.
+#: Bytes that zstd is given at a time, as its chunks have no limit: four make at most a block of 128 KiB (RFC 8878), so these 8 MiB.
 _ZSTD_PIECE = 256
 #: Unpacked bytes of a block of lz4, except the last; its most packed bytes; bytes of the unpacked size that may be appended.
 _BLOCK, _PACKED_BLOCK, _SIZE = 8 << 20, (8 << 20) + (8 << 20) // 255 + 16, 4
@@ -148,7 +148,8 @@ class _Packing:
     chunks: Callable[[memoryview, bytes], Iterator[bytes]] | None
 
 
-#: By the table at payload_offset in the kernel's Documentation/arch/x86/boot.rst; lz4's newer frames and lzop's files by their own.
+#: First bytes are from the table at payload_offset in the kernel's Documentation/arch/x86/boot.rst; those of lz4's newer frames and
+#: of lzop from their own formats.
 _PACKINGS = (
     _Packing("gzip", b"\x1f\x8b", _streams(_Gzip)),
     _Packing("bzip2", b"BZh", _streams(bz2.BZ2Decompressor)),

@@ -80,7 +80,7 @@ class _Layer:
 
 
 def _layers(data: bytes, path: Path) -> Iterator[_Layer]:
-    """What is in a file, what is in that, and so on."""
+    """The layers of a file: what it holds, what that holds, and so on."""
     for _ in range(_LAYERS):
         container = box(data, path)
         if container is None and not decompress.known(data):
