@@ -68,16 +68,16 @@ class Kernel(multiprocessing.get_context("fork").Process):
         contextvars.Context().run(kernelapp.launch_new_instance)
 
     def poll(self) -> int | None:
-        """Its exit status; None while it runs."""
+        """The kernel's exit status; None while it runs."""
         return self.exitcode
 
     def wait(self) -> int:
-        """Wait for its end; returns its exit status."""
+        """Wait for the kernel's end; returns its exit status."""
         self.join()
         return self.exitcode
 
     def send_signal(self, number: int):
-        """Send it a signal."""
+        """Send the kernel a signal."""
         os.kill(self.pid, number)
 
 

@@ -40,7 +40,7 @@ def _reduced(rules: list[Node], used: set[str], block) -> Iterator[str]:
 
 
 def _needed(prelude: list[Node]) -> Iterator[set[str]]:
-    """For each selector of a rule the classes and ids it asks for; those inside :not(), :is() and the like do not count."""
+    """The classes and ids that each selector of a rule asks for; those inside :not(), :is() and the like do not count."""
     found, dot = set(), False
     for token in prelude:
         if token.type == "literal" and token.value == ",":

@@ -43,8 +43,8 @@ def once(make: Callable[[], Rows]) -> Callable[[], Rows]:
 
 
 def each(make: Callable[..., Rows]) -> Callable[..., Rows]:
-    """The same of a function of arguments that are told apart by how they are written, such as names and numbers: run once for
-    each choice of them.
+    """The function as once() has it, but run once for each choice of arguments, which are told apart by how they are written, such
+    as names and numbers.
 
     >>> @each
     ... def square(n):

@@ -14,7 +14,7 @@ FOLDER = "TRAMPLAB_GEN"  # set by the book's build: the folder beside the page. 
 
 
 class Files:
-    """Where the files of one figure go, and the addresses under which its page finds them."""
+    """The files of one figure, and the addresses under which its page finds them."""
 
     def __init__(self, figure_id: str):
         self.id = figure_id

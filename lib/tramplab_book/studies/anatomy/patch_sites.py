@@ -31,8 +31,8 @@ ATTACHED = {
     "two ops": dict.fromkeys(ISAS, "ops"),
     "direct call": {"x86_64": "direct", "arm64": "direct", "riscv64": "direct-far"},
 }
-#: What the pointer beside a function leads to, where the lab has no name for it.
 PLACES = ("8 bytes before", "entry", "entry + 4")
+#: The target of the pointer beside a function, where the lab has no name for it; the prefix of names of registered ops.
 _OPS, _POOL = "its ops", "lab_ops_pool"
 _PAIR = re.compile(r"(?P<register>\w+), \w+, (?P<low>-?0x[0-9a-f]+|-?\d+)$")
 
@@ -78,7 +78,7 @@ def _states(kernel: Kernel) -> Iterator[tuple[str, _Parts]]:
 
 
 def _parts(kernel: Kernel, site: Site) -> _Parts:
-    """What is in memory at a site now."""
+    """(offset, bytes, text) of each instruction or word in memory at a site now."""
     site_bytes = kernel.machine.read(site.entry, site.body - site.entry)
     pointer = []
     if site.literal is not None:

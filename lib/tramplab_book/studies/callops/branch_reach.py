@@ -87,7 +87,7 @@ def _scheme(scheme: Scheme) -> Iterator[dict[str, object]]:
 
 
 def _image(scheme: Scheme, laid: Laid) -> tuple[int, int]:
-    """Where the image lies: at the lowest place that it may have, with KASLR on arm64, where that decides what BPF gets."""
+    """The image's place: at the lowest place that it may have, with KASLR on arm64, where that decides what BPF gets."""
     return _range(scheme, BPF, laid).images(laid.size)[0]
 
 

@@ -93,8 +93,8 @@ def _found(run: Run, function: Function) -> dict[str, object]:
 
 
 def _leading(texts: list[str], sp: str) -> list[str]:
-    """Of instructions in order the last one, and those before it that make the address it loads from; what the stack pointer or the
-    link register brings is where it ends.
+    """The last of some instructions, and those before it that make the address it loads from, back to what the stack pointer or the
+    link register brings.
 
     >>> _leading(["sub sp, sp, #8", "and x11, x30, #-8", "mov x1, x9", "ldr x11, [x11, #-16]"], "sp")
     ['and x11, x30, #-8', 'ldr x11, [x11, #-16]']

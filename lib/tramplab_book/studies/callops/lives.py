@@ -95,7 +95,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """As the chart names kernels, by ISA and release."""
+    """The rows with kernels as the chart names them, by ISA and release."""
     return frame.assign(kernel=[f"{isa_name(r.isa)} {r.kernel}" for r in frame.itertuples()])
 
 

@@ -106,7 +106,7 @@ def rows() -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """As the chart names them, in words, with the mark of what no kernel has; on each ISA those come last."""
+    """The rows with schemes as the chart names them, in words, with the mark of what no kernel has; on each ISA those come last."""
     out = frame.sort_values("hypothetical", kind="stable").assign(scheme=lambda part: part["scheme"].map(LABELS))
     return named(out.sort_values("isa", key=lambda isas: isas.map(list(ISAS).index), kind="stable"), "scheme")
 

@@ -82,7 +82,7 @@ NOTES: dict[str, Notes] = {
 
 @functools.cache
 def _found(name: str, without: str) -> Result:
-    """What is found of a scheme without one of its waits, with one thread."""
+    """The result of exploring a scheme without one of its waits, with one thread."""
     subject = scheme(name).subject()
     result = explore(subject, 1, COHERENT, numbers_of(subject, [without] if without else []))
     assert result.violation, "what is shown as bad is found to be safe"

@@ -67,8 +67,8 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without the cells that with CALL_OPS run what another one runs, the reference itself, and cells with which something is
-    wrong."""
+    """The rows without the cells that with CALL_OPS run what another one runs, the reference itself, and cells with which something
+    is wrong."""
     return frame[((frame["built"] == WITHOUT) | (frame["here"] > 1)) & ~frame["mistaken"] & ~frame["odd"]]
 
 

@@ -8,7 +8,7 @@ from ...publish.phrases import isa_name
 
 
 def rows() -> list[Row]:
-    """One for each trampoline that is kept: ISA, release, function, kinds of programs, instructions of the kernel's and of the
+    """One row per trampoline that is kept: ISA, release, function, kinds of programs, instructions of the kernel's and of the
     lab's, whether they do the same, and what is apart."""
     return compared()
 

@@ -112,7 +112,7 @@ def _cut(name: str) -> str:
 
 
 def _first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without counts that an earlier hook has, too."""
+    """The rows without counts that an earlier hook has, too."""
     return frame.drop_duplicates(["isa", "release", "function", "kernel", "lab"])
 
 

@@ -90,7 +90,7 @@ def walks() -> list[dict]:
 
 
 def marks(whole: dict[str, Any]) -> dict[str, int]:
-    """Where a call's way back begins and goes on: name -> step of the whole walk.
+    """Milestones of a call's way back: name -> step of the whole walk.
 
     body: the first instruction of the function's own code.
     trampoline: the first instruction behind that code.

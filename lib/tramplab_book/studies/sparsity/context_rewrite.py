@@ -103,7 +103,7 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
 
 
 def light(kernel: Kernel) -> Layout:
-    """Where the structure of ftrace_caller has the fields of a pt_regs, as found by running it."""
+    """The layout that says where the structure of ftrace_caller has the fields of a pt_regs, as found by running it."""
     image = kernel.image
     pt_regs, struct = image.struct(PT_REGS), image.struct(FTRACE_REGS)
     held = frame_of(kernel, provider(PROVIDER)).slots

@@ -41,7 +41,7 @@ def priced(frame: pd.DataFrame, saving: Mapping[str, str]) -> pd.DataFrame:
 
 
 def compared(frame: pd.DataFrame, saving: Mapping[str, str]) -> pd.DataFrame:
-    """Of rows of what consumers conclude, the ways of COMPARED and consumers as charts name them, in their order."""
+    """The rows of ways of COMPARED, from rows of what consumers conclude, with consumers as charts name them, in their order."""
     some = drawn(frame, saving)
     some = some[some["way"].isin(COMPARED)].assign(order=lambda f: f["consumer"].map(list(NAMES).index))
     some = some.sort_values("order", kind="stable").assign(consumer=lambda f: f["consumer"].map(NAMES))

@@ -195,7 +195,7 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def off(frame: pd.DataFrame, one: Table, kind: str) -> str:
-    """By how much the median ratio of a kind ("instructions", "cycles") differs from the published one, in percent of that."""
+    """How far the ratios of a kind ("instructions", "cycles") are off the published ones: the median, in percent of these."""
     part = _cases(frame[frame["machine"] == one.machine])
     others = part[part["case"] != "after 1/0"]
     return f"{(others[f'{kind}_ratio'] / others['published_ratio'] - 1).abs().median():.0%}"

@@ -61,7 +61,8 @@ class Axis:
         return found if len(found) > 1 else alt.Undefined
 
     def apart(self, numbers: list[float], pixels: int) -> list[float]:
-        """Those of the sorted numbers whose labels do not touch on an axis of so many pixels; always first and last."""
+        """The sorted numbers whose labels do not touch on an axis of so many pixels; the first and the last are always among
+        them."""
         half = {n: (width(number(n)) + CHARACTER) / 2 for n in numbers}
         left = {n: self.place(n) * pixels - half[n] for n in numbers}
         right = {n: self.place(n) * pixels + half[n] for n in numbers}

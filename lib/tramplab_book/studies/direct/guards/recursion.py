@@ -174,7 +174,7 @@ def _span(values: pd.Series) -> str:
 
 
 def _ended(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of every hook the calls that there is room for, and the bytes of stack that each takes; "-" if they do not take the same."""
+    """The calls of every hook that there is room for, and the bytes of stack that each takes; "-" if they do not take the same."""
     items = []
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         stack = line.set_index("call")["stack"]

@@ -63,7 +63,8 @@ class Seen:
 
 
 def watcher(kernel: Kernel, function: str) -> Callable[[], list[Seen]]:
-    """From now on the state is written down at each entry of a guest function; what is returned gives it, and forgets it."""
+    """Note the state at each entry of a guest function from now on; returns a function that gives what was noted, and forgets
+    it."""
     machine, count, seen = kernel.machine, preempt_count(kernel), list[Seen]()
 
     def number(place: tuple[int, int]) -> int:

@@ -126,7 +126,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def bare(isa: str, release: str) -> bool:
-    """Has no kernel code where a site calls it by itself?"""
+    """Does no kernel have code where a site calls it by itself?"""
     return hooks.hypothetical("direct", isa, release)
 
 

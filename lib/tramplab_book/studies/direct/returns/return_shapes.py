@@ -89,7 +89,7 @@ def _measured(kernel: Kernel, request: Request) -> Iterator[dict[str, object]]:
 
 
 def _place(kernel: Kernel, address: int, structs: Mapping[int, str]) -> str:
-    """In which place an address lies; structs: what belongs to the hook."""
+    """The place in which an address lies. structs: those that belong to the hook."""
     stack = kernel.machine.stack
     if stack.address <= address < stack.address + stack.size:
         return STACK

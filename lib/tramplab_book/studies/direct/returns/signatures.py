@@ -59,7 +59,7 @@ def _entered(kernel: Kernel, address: int, function: str, given: str = "") -> tu
 
 
 def _function(kernel: Kernel) -> str:
-    """One that takes an argument in every register that can hold one."""
+    """A function that takes an argument in every register that can hold one."""
     return FUNCTIONS[len(kernel.isa.args)]
 
 
@@ -91,7 +91,7 @@ def _callback(isa: str) -> list[dict[str, object]]:
 
 
 def _argument(value: int) -> str:
-    """Which of the call's arguments a value is."""
+    """The words for the call's argument that a value is; "" for none."""
     return f"{ARGUMENT} {value - WORD}" if 0 <= value - WORD < len(FUNCTIONS) else ""
 
 

@@ -59,7 +59,8 @@ def rows() -> pd.DataFrame:
 
 
 def _sizes(setup: Setup) -> tuple[int, ...]:
-    """What is counted: one, ten, and as many functions as the guest has, with two fewer, from which the step follows."""
+    """The numbers of functions that are counted: one, ten, and as many as the guest has, with two fewer, from which the step
+    follows."""
     most = len(setup.kernel("count").functions)
     return 1, 10, most - 2, most - 1, most
 

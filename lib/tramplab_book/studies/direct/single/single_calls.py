@@ -65,7 +65,7 @@ def rows() -> pd.DataFrame:
 
 
 def _part(symbol: str, run: Run) -> str:
-    """Which of PARTS a symbol is; "" for the function and its site."""
+    """The one of PARTS that a symbol is; "" for the function and its site."""
     if symbol.startswith("lab_direct_"):
         return "stub"
     at = next(pc for pc in run.instructions if run.symbol_of(pc) == symbol)

@@ -206,7 +206,7 @@ def kernels_named(frame: pd.DataFrame) -> pd.Series:
 
 
 def asked(frame: pd.DataFrame) -> pd.Series:
-    """Which rows are of hooked returns that are looked up, or not, as an unwinder of the ISA does; of other hooks all."""
+    """Whether each row is of hooked returns that are looked up, or not, as an unwinder of the ISA does; of other hooks all are."""
     hooks = frame["variant"].map(lambda name: VARIANTS[name].hooks_return)
     known = [isa in VARIANTS[name].looked_up for isa, name in zip(frame["isa"], frame["variant"], strict=True)]
     return ~hooks | (frame["recovered"] == known)

@@ -52,7 +52,7 @@ def rows() -> pd.DataFrame:
 
 
 def _place(r: object) -> str:
-    """Where an instruction is, as a reader calls it."""
+    """The place of an instruction, as a reader calls it."""
     where, code, symbol = (getattr(r, name) for name in ("where", "code", "symbol"))
     if where in (SITE, BODY):
         return str(where)

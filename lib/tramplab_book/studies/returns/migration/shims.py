@@ -30,7 +30,7 @@ UNITS = {"instructions": "insns"}
 
 
 def name(how: str) -> str:
-    """As charts and tables call a way: a shim by how much it fills.
+    """The name of a way in charts and tables: a shim is named by how much it fills.
 
     >>> name("fprobe"), name("where")
     ('fprobe', 'shim where')

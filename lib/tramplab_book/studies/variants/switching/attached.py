@@ -57,7 +57,7 @@ class Hooked:
 
     @property
     def letters(self) -> str:
-        """What is attached, in order of attaching."""
+        """The letters of what is attached, in order of attaching."""
         return " ".join(letter for letter, _ in self._attached)
 
     def attach(self, letter: str) -> None:

@@ -142,7 +142,7 @@ _CALLED = {
 
 
 def _copied(kernel: Kernel, symbol: str) -> str:
-    """Of which common trampoline the single ops' own is a copy: it has its length, and a RET."""
+    """The common trampoline of which the single ops' own is a copy: it has its length, and a RET."""
     address = kernel.image.address
     ops = next(o for o in kernel.slowpath.ops if any(f"{g.name}[{o.index}]" == symbol for g in o.generated))
     return next(name for name in _COMMON if address(f"{name}_end") - address(name) + 1 == ops.trampoline_size)

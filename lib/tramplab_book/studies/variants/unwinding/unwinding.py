@@ -172,12 +172,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ways(frame: pd.DataFrame) -> pd.Series:
-    """Which rows are of an unwinder that a kernel could have: not of the one that knows first instructions."""
+    """Whether each row is of an unwinder that a kernel could have: not of the one that knows first instructions."""
     return frame["unwinder"] != ENTRY
 
 
 def _newer(frame: pd.DataFrame) -> pd.Series:
-    """Which rows are of hooks that are looked at in the newest release only."""
+    """Whether each row is of a hook that is looked at in the newest release only."""
     return frame["hook"].isin([name for name, _ in NEWEST])
 
 

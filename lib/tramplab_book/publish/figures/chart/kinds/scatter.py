@@ -70,7 +70,7 @@ def _layout(data: pd.DataFrame, names: list[str], titles: tuple[str, str], whole
 
 
 def _axis(here: pd.DataFrame) -> Axis:
-    """One axis for both directions."""
+    """The axis of a panel, the same in both directions."""
     ends = here[["against", "low", "high"]]
     axis = Axis.of(pd.Series([ends.min(axis=None), ends.max(axis=None)]), log=True)
     return Axis(axis.value(-ROOM), axis.value(1 + ROOM), log=True)

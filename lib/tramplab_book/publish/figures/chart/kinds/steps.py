@@ -51,7 +51,7 @@ def steps(
 
 
 def _begins(data: pd.DataFrame, answers: pd.Series) -> dict[str, int]:
-    """By panel the stage, counted from 0, at which the answer becomes yes; none for a panel in which it never changes."""
+    """Panel -> the stage, counted from 0, at which the answer becomes yes; without panels in which it never changes."""
     found = {}
     for panel, part in data.assign(yes=answers.to_numpy(bool)).groupby("panel", sort=False):
         if not part["yes"].all() and part["yes"].any():

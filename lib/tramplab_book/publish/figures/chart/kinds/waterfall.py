@@ -94,7 +94,7 @@ def _steps(data: pd.DataFrame, name: str, y: alt.Y, axis_title: str | None) -> a
 
 
 def _decorations(here: pd.DataFrame, end: str, y: alt.Y, axis_title: str | None) -> tuple[alt.Chart, ...]:
-    """What is no row: lines from bar to bar, the bar of the sum, and the numbers."""
+    """The marks that are no rows: lines from bar to bar, the bar of the sum, and the numbers."""
     columns = here[["step", "kind", "value", "before", "after"]].itertuples(index=False, name=None)
     bars = [dict(zip(("step", "kind", "value", "before", "after"), bar, strict=True)) for bar in columns]
     total = bars[-1]["after"]
