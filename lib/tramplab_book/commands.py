@@ -19,6 +19,7 @@ from tramplab.estimate import judged
 
 from . import studies
 from .places import data_file, state_of_rows
+from .publish import quoted
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.estimates import beneath
@@ -41,7 +42,9 @@ def add(sub: argparse._SubParsersAction) -> None:
     """Add the commands to the command line's subparsers."""
     p = sub.add_parser("run", help="run a study and print its rows")
     p.add_argument("study")
-    p.add_argument("--format", default="text", help="text (default), csv or json")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument("--format", default="text", help="text (default), csv or json")
+    form.add_argument("--numbers", action="store_true", help="the numbers that findings and titles may name, instead of rows")
     p.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.set_defaults(command=_run)
 
@@ -78,6 +81,9 @@ def _run(args: argparse.Namespace) -> None:
         raise unknown("format", args.format, FORMATS)
     study = studies.get(args.study)
     write = destination(args.output)
+    if args.numbers:
+        write(quoted.listed(stated.numbers_in(study)))
+        return
     frame = study.rows()
     if args.format == "csv":
         text = frame.to_csv(index=False, lineterminator="\n")

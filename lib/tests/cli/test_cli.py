@@ -20,7 +20,7 @@ from tramplab.ftrace.releases import LATEST
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
-from tramplab_book import commands
+from tramplab_book import commands, studies
 
 FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
 
@@ -127,6 +127,15 @@ def test_run_formats_hold_the_same_rows(tramplab):
     assert tramplab("run", "counting")[1] == commands.expected_file("counting").read_text("utf-8")
 
 
+def test_run_lists_the_numbers_that_a_finding_may_name(tramplab):
+    """In the order in which the study has them."""
+    status, out, _ = tramplab("run", "callbacks", "--numbers")
+    study = studies.get("callbacks")
+    wanted = [(name, str(number)) for name, number in study.numbers(study.rows()).items()]
+    assert status == 0 and [tuple(re.split(" {2,}", line)) for line in out.splitlines()] == wanted
+    assert "arm64-further-step" in dict(wanted)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -143,6 +152,7 @@ def test_run_formats_hold_the_same_rows(tramplab):
         (["measure", "arm64", "ops-regs"], [LATEST, "v5.5 to v6.1"]),
         (["measure", "arm64", "direct", "--release", "v6.3"], ["since v6.4"]),
         (["run", "single_calback"], ["unknown study", "single_callback"]),
+        (["run", "counting", "--numbers", "--format", "csv"], ["--format", "not allowed with", "--numbers"]),
         (["trace", "arm64"], ["HOOK"]),
         (["measure", "arm64", "ops", "--args=--"], ["--args takes a value", "--help"]),
         (["measure", "arm64", "ops", "--args", "1", "--args=1"], ["--args is there twice", "measure --help"]),

@@ -34,9 +34,13 @@ def quote(numbers: dict[str, object], prefix: str = "") -> None:
         for name, number in named.items():
             glue(name, number, display=False)
         return
-    width = max(map(len, named), default=0)
-    for name, number in named.items():
-        print(f"{name:{width}}  {number}")
+    print(listed(named), end="")
+
+
+def listed(numbers: dict[str, object]) -> str:
+    """A line for each number, in their order: its name and its value."""
+    width = max(map(len, numbers), default=0)
+    return "".join(f"{name:{width}}  {number}\n" for name, number in numbers.items())
 
 
 def _open() -> str | None:
