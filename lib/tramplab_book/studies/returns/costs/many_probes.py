@@ -239,11 +239,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return values | {"return-more": RETURN_MORE, "indirect-more": INDIRECT_MORE}
 
 
-def _image_step(isa: str, mechanism: str) -> int:
-    """Instructions that a further probe adds in Debian's image of the newest release, which has to be counted."""
-    counted = [saved.added(isa, LATEST, several(get(isa, mechanism).image, n)) for n in (2, 10)]
-    two, ten = (n for n in counted if n is not None)
-    return round((ten - two) / 8)
+def _image_step(isa: str, mechanism: str) -> int | str:
+    """Instructions that a further probe adds in Debian's image of the newest release; "no number" where none is counted."""
+    two, ten = (saved.added(isa, LATEST, several(get(isa, mechanism).image, n)) for n in (2, 10))
+    return "no number" if two is None or ten is None else round((ten - two) / 8)
 
 
 FIGURES = (

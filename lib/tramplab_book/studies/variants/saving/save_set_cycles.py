@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tramplab.ftrace.releases import NEWEST
+from tramplab.ftrace.releases import parse
 from tramplab.native import Result
 from tramplab.native.agreement import apart
 from tramplab.native.cached import HOOKS, saved
@@ -30,13 +30,15 @@ UNITS = {"cycles": "added", "gain": "cycles", "gain_low": "cycles", "gain_high":
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per machine of data/native/ and save set, of machines that were timed with both sets that are compared.
+    """One row per machine of data/native/ and save set, of machines that were timed with both sets that are compared, in the newest
+    release that any was timed in.
 
     Columns: isa, machine, hook, hypothetical, args, cycles (that one ops adds to a call), gain (cycles less than with all that
     C may clobber), gain_low, gain_high (by how far apart the windows of both are), share (the gain as a part of what the hook
     with all that C may clobber adds).
     """
-    results = {name: r for name, r in saved(HOOKS).items() if r.provenance["release"] == NEWEST}
+    of = {name: parse(str(result.provenance["release"])) for name, result in saved(HOOKS).items()}
+    results = {name: result for name, result in saved(HOOKS).items() if of[name] == max(of.values())}
     frame = flagged(pd.DataFrame([row for name, result in results.items() for row in measured(name, result)]))
     frame.attrs["units"] = UNITS
     return frame
