@@ -70,6 +70,16 @@ CHROMIUM_FLAGS = [
 
 def pytest_addoption(parser):
     parser.addoption("--keep-book", metavar="FOLDER", type=Path, help="build the book there, and leave it and the times it shows")
+    parser.addoption("--without-book", action="store_true", help="leave out what looks at the built book, or needs a browser")
+    parser.addoption("--pages", metavar="NAMES", default="method", help="the pages whose cells test_cells executes (method)")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What a test asks for it may ask for by way of other fixtures."""
+    if config.option.without_book:
+        looking = [item for item in items if {"site", "browser"} & {*item.fixturenames}]
+        config.hook.pytest_deselected(items=looking)
+        items[:] = [item for item in items if item not in looking]
 
 
 @pytest.fixture(scope="session")
