@@ -46,36 +46,45 @@ def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
     run = kernel.call(function, *arguments, registers=marks)
     require_same(function, [m.pc for m in moments], run)
     say = _wording(kernel, run, moments, start[isa.sp], {value: r for r, value in marks.items()})
+    symbols, code = _code(kernel, run, moments, say)
+    marks_at, begin = milestones(run), _start(moments)
+    return {
+        "isa": isa.name,
+        "sp": isa.sp,
+        "config": run.config,
+        "call": f"{function.name}({', '.join(map(str, arguments))}) = {run.value}",
+        "symbols": symbols,
+        "code": list(code.values()),
+        "registers": {name: say.value(value) for name, value in start.items() if name != isa.pc},
+        "memory": _told(_read_first(moments, begin), say),
+        "fields": _fields(kernel, say, start, moments[: marks_at.get("callback", 0)]),
+        "steps": _steps(moments, list(code), begin, say),
+        "milestones": marks_at,
+    }
+
+
+def _code(kernel: Kernel, run: Run, moments: list[Moment], say: Wording) -> tuple[list[list[str]], dict[int, list]]:
+    """Each symbol with its component, and by address what the call executed."""
     symbols: dict[tuple[str, str], int] = {}
     code: dict[int, list] = {}
     for pc in dict.fromkeys(m.pc for m in moments):
         symbol, _, offset = (run.name_of(pc) or f"{pc:#x}").partition("+")
         index = symbols.setdefault((symbol, run.component_of(pc)), len(symbols))
         code[pc] = [index, int(offset or "0", 16), say.instruction(kernel.machine.instruction_at(pc).text, pc)]
+    return [list(symbol) for symbol in symbols], code
+
+
+def _steps(moments: list[Moment], code: list[int], begin: dict[int, int], say: Wording) -> list[list]:
     places = {pc: i for i, pc in enumerate(code)}
-    marks_at = milestones(run)
-    begin = _start(moments)
-    return {
-        "isa": isa.name,
-        "sp": isa.sp,
-        "config": run.config,
-        "call": f"{function.name}({', '.join(map(str, arguments))}) = {run.value}",
-        "symbols": [list(symbol) for symbol in symbols],
-        "code": list(code.values()),
-        "registers": {name: say.value(value) for name, value in start.items() if name != isa.pc},
-        "memory": _told(_read_first(moments, begin), say),
-        "fields": _fields(kernel, say, start, moments[: marks_at.get("callback", 0)]),
-        "steps": [
-            [
-                places[m.pc],
-                {name: say.value(value) for name, value in m.changed.items()} | _told(across, say),
-                _told(m.stores, say),
-                [say.place(address, size) for address, size, _ in m.loads],
-            ]
-            for m, across in zip(moments, _across(moments, begin), strict=True)
-        ],
-        "milestones": marks_at,
-    }
+    return [
+        [
+            places[m.pc],
+            {name: say.value(value) for name, value in m.changed.items()} | _told(across, say),
+            _told(m.stores, say),
+            [say.place(address, size) for address, size, _ in m.loads],
+        ]
+        for m, across in zip(moments, _across(moments, begin), strict=True)
+    ]
 
 
 def require_same(function: Function, stepped: list[int], run: Run) -> None:
