@@ -22,6 +22,7 @@ from . import (
     split,
 )
 
+_Registers = tuple[str, ...]
 _WORDS = {**{r: f"r{r}" for r in "ax bx cx dx si di bp sp".split()}, **{f"r{n}": f"r{n}" for n in range(8, 16)}}
 #: Every name of a register -> the name of the whole register.
 _REGISTERS = {
@@ -63,16 +64,21 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         locked = mnemonic != name or name == "xchg"
         return Operation(ATOMIC if locked else ALU, registers, address, (*registers, FLAGS))
     if name in _COPIES:
-        unit = NONE if memory else MOVE if sources else CONSTANT
-        return Operation(unit, sources, address, target)
-    if name == "lea":
-        return Operation(ALU, address, (), target)
+        return Operation(NONE if memory else MOVE if sources else CONSTANT, sources, address, target)
     if name == "xor" and len(plain) == 2 and plain[0] == plain[1]:
         return Operation(CONSTANT, (), (), (*target, FLAGS))
-    if name in _BINARY or name in _CARRY:
-        return Operation(
-            ALU, (*target, *sources, *((FLAGS,) if name in _CARRY else ())), address, (*target, FLAGS),
-        )  # fmt: skip
+    if name == "imul" and len(parts) > 1:
+        return Operation(MULTIPLY, sources if len(parts) == 3 else (*target, *sources), address, (*target, FLAGS))
+    return _arithmetic(name, target, sources, address) or _stack(name, target, address) or _jump(name, target, address)
+
+
+def _arithmetic(name: str, target: _Registers, sources: _Registers, address: _Registers) -> Operation | None:
+    if name == "lea":
+        return Operation(ALU, address, (), target)
+    if name in _BINARY:
+        return Operation(ALU, (*target, *sources), address, (*target, FLAGS))
+    if name in _CARRY:
+        return Operation(ALU, (*target, *sources, FLAGS), address, (*target, FLAGS))
     if name in _UNARY:
         return Operation(ALU, target, address, target if name == "not" else (*target, FLAGS))
     if name in _COMPARES:
@@ -83,18 +89,16 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation(ALU, (*target, FLAGS), address, target)
     if name in ("tzcnt", "bsf", "popcnt"):  # done where products are, in as many cycles (LLVM's models of Skylake)
         return Operation(MULTIPLY, sources, address, (*target, FLAGS))
-    if name == "imul" and len(parts) > 1:
-        return Operation(MULTIPLY, sources if len(parts) == 3 else (*target, *sources), address, (*target, FLAGS))
     if name in ("mul", "imul"):
         return Operation(MULTIPLY, (*target, "rax"), address, ("rax", "rdx", FLAGS))
     if name in ("div", "idiv"):
         return Operation(DIVIDE, (*target, "rax", "rdx"), address, ("rax", "rdx", FLAGS))
     if name in _WIDENINGS:
         return Operation(ALU, ("rax",), (), ("rdx",) if name in ("cqo", "cdq") else ("rax",))
-    return _stack(name, target, address) or _jump(name, target, address)
+    return None
 
 
-def _stack(name: str, target: tuple[str, ...], address: tuple[str, ...]) -> Operation | None:
+def _stack(name: str, target: _Registers, address: _Registers) -> Operation | None:
     if name == "push":
         return Operation(NONE, target, address, stack=True)
     if name == "pop":
@@ -110,7 +114,7 @@ def _stack(name: str, target: tuple[str, ...], address: tuple[str, ...]) -> Oper
     return None
 
 
-def _jump(name: str, target: tuple[str, ...], address: tuple[str, ...]) -> Operation | None:
+def _jump(name: str, target: _Registers, address: _Registers) -> Operation | None:
     if name == "call":
         return Operation(BRANCH, target, address, stack=True, call=True)
     if name == "ret":
