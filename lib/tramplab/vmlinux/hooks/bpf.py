@@ -4,6 +4,7 @@ site reaches anything."""
 from __future__ import annotations
 
 from ...base.errors import TramplabError
+from ...build.dwarf import Prototype
 from ...lab.view import Function
 from ...trampolines.arguments import sizes, words
 from ...trampolines.bpf import Bpf, trampolines
@@ -28,7 +29,8 @@ def _program(machine: RealMachine) -> tuple[BpfProgram, int]:
     return BpfProgram(code, struct, 0), block
 
 
-def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
+def _prototype(machine: RealMachine, function: Function) -> Prototype:
+    """The function's, where BPF can attach to it and its trampolines are laid out here; raises Absent."""
     require(machine, "call_direct_funcs")
     if machine.opened.has("__bpf_prog_enter") and not machine.opened.has(_GUARDS[0]):
         raise Absent(f"BPF's trampolines of {machine.opened.version} call other guards, without {_GUARDS[0]}(): not laid out here")
@@ -40,6 +42,11 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
         require_taken(prototype, machine.features)
     except TramplabError as e:
         raise Absent(str(e).rstrip(".")) from None
+    return prototype
+
+
+def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
+    prototype = _prototype(machine, function)
     program, block = _program(machine)
     counter = machine.cpu.pointer(machine.block(bytes(16)))
     image = machine.block(bytes(machine.opened.struct("bpf_tramp_image").size))
