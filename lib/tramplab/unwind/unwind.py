@@ -84,12 +84,7 @@ class ChainVerdict:
 
 
 def unwind(
-    isa: Isa,
-    registers: dict[str, int],
-    read: Read,
-    is_text: IsText,
-    entry: bool = False,
-    recover: Recover = as_it_is,
+    isa: Isa, registers: dict[str, int], read: Read, is_text: IsText, entry: bool = False, recover: Recover = as_it_is
 ) -> Chain:
     """Follow frame records from these registers.
 
