@@ -41,8 +41,7 @@ class Nested:
 
 
 def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple[Request, ...] = ()) -> Nested:
-    """Let each task call a function that calls itself to this depth and stop in the innermost call; when all have stopped, let them
-    return, the first one first.
+    """Let each task call a function that calls itself to this depth and stop in the innermost call, and then all return in turn.
 
     beside: further probes on the function, attached before. Raises TramplabError for a depth or tasks below 1, a request that sees
     no return, one by a breakpoint where calls are stopped, or what there is no memory for; and StackEnded where a task's stack ends
@@ -62,8 +61,7 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
     script = kernel.memory(*[1] * (depth - 1), 0)
     try:
         with group.ready():
-            first = group.all[0]
-            few = min(depth, 2)
+            first, few = group.all[0], min(depth, 2)
             group.begin(first, script + WORD * (depth - few), bodies=few)
             idle = first.stops[0] - first.stops[-1]
             group.finish(first)
