@@ -34,12 +34,10 @@ class Measured:
 class Row:
     """What came of one probe.
 
-    measured: a call with the probe; None where it could not be attached.
-    refused: (error, step) of each step that the kernel refused while the probe was attached.
-    still: (error, step) of each step that it refused while the probe was removed.
+    refused: (error, step) of each step that the kernel refused while it was attached, and still: while it was removed.
     counted: what counts -> how much it counted in READ calls.
     handlers: instructions of a call in handlers of ours; None where others' handlers run.
-    again: a call when the probe has been removed.
+    again: the call when the probe has been removed.
     absent: why it was not tried, "" where it was.
     """
 
@@ -60,14 +58,10 @@ class Row:
 
 @dataclass
 class Booted:
-    """A boot as far as it came.
+    """A boot as far as it came: the kernel's words on itself, the loop of three instructions, calls without a probe before and
+    after all probes, and a row for each probe.
 
-    version: the kernel's words on itself.
-    loop: instructions of a turn of the loop of three.
-    before, after: system call -> calls without a probe, before and after all probes.
-    rows: one for each probe.
-    refused: (error, step) of each module that the kernel did not load.
-    words: what it wrote on these.
+    refused: (error, step) of each module that the kernel did not load. words: what it wrote on them.
     """
 
     version: str = ""
@@ -85,12 +79,12 @@ class Booted:
         return row.measured.instructions - self.before[row.probe.on].instructions
 
     def left(self, row: Row) -> float:
-        """Instructions that a call executes more after a probe was removed than before the first probe."""
+        """Instructions that a call executes more when the probe has been removed than before the first one."""
         return row.again.instructions - self.before[row.probe.on].instructions if row.again else 0.0
 
 
 def measured(isa: Isa, line: Line, calls: int) -> Measured:
-    """What a line "counted ..." measures, of blocks with so many calls and twice as many by turns.
+    """A line "counted ...", for so many calls in a block and twice as many in the next.
 
     >>> from ..isa import get
     >>> measured(get("x86_64"), protocol.line("counted bc3 0 177b 0"), 1000)
@@ -110,26 +104,17 @@ def require_all(text: str, line: Line) -> None:
 
 
 def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequence[Row]) -> Iterator[Booted]:
-    """The boot whenever it has come a step further: after each probe, and at the end.
-
-    handlers: name of a handler of the module -> its instructions.
-    rows: those of the plan, which are filled in, and those of absent probes.
-
-    Raises what the lines raise, when what came before has been given, and TramplabError where a line is damaged or lacks.
-    """
-    booted, state, call = Booted(), "", ""
-    left, known = deque(rows), dict(handlers)
+    """The boot whenever it is a step further: after each probe, and at the end. handlers: instructions of the module's, by name.
+    rows: of the plan, to be filled in, and of absent probes. Raises what the lines raise, and TramplabError where one is damaged
+    or lacks."""
+    booted, left, known, state, call = Booted(), deque(rows), dict(handlers), "", ""
     for text in lines:
         line = protocol.line(text)
         row = booted.rows[-1] if booted.rows else None
         if line.word in _STATES:
             state, call = line.word, line.rest
             if state == "probe":
-                booted.rows += _absent(left)
-                if not left or left[0].probe.name != call or left[0].probe.on not in booted.before:
-                    raise protocol.damaged(text)
-                booted.rows.append(row := left.popleft())
-                row.absent = _without_module(row.probe, booted)
+                _begin(booted, left, text, call)
                 known.pop("program", None)
             elif call not in (plan.FUNCTIONS if state in ("before", "after") else ("",)):
                 raise protocol.damaged(text)
@@ -140,34 +125,48 @@ def read(isa: Isa, lines: Iterable[str], handlers: Mapping[str, int], rows: Sequ
             known |= _program(isa, text, line)
         elif line.word == "counted":
             require_all(text, line)
+            count = measured(isa, line, 10 * plan.CALLS if state == "loop" else plan.CALLS)
             if state == "loop":
-                booted.loop = measured(isa, line, 10 * plan.CALLS).instructions
+                booted.loop = count.instructions
             elif state in ("before", "after"):
-                (booted.before if state == "before" else booted.after)[call] = measured(isa, line, plan.CALLS)
+                (booted.before if state == "before" else booted.after)[call] = count
             elif row and state == "again":
-                row.again = measured(isa, line, plan.CALLS)
+                row.again = count
                 yield booted
             elif row:
-                row.measured = measured(isa, line, plan.CALLS)
-                row.handlers = _instructions(row.probe, known)
+                row.measured, row.handlers = count, _instructions(row.probe, known)
         elif state == "version" and line.word == "|":
             booted.version = line.rest
         elif state == "modules" and text and len(booted.words) < _WORDS:
             booted.words.append(text)
         elif row and state in ("read", "called") and line.word in ("|", "hits"):
             _count(row, state, line)
+    _end(booted, left)
+    yield booted
+
+
+def _end(booted: Booted, left: deque[Row]) -> None:
+    """Have the rows of absent probes that come last. Raises TramplabError where the lines ended before the last count."""
     booted.rows += _absent(left)
     lacking = [row.probe.name for row in (*booted.rows, *left) if not (row.absent or (row.measured and row.again))]
     if lacking:
         raise protocol.lacks("the count of " + (f"{lacking[0]} and {len(lacking) - 1} more" if lacking[1:] else lacking[0]))
     if not (booted.version and booted.loop and booted.before.keys() == booted.after.keys() != set()):
         raise protocol.lacks("the count of a call without a probe")
-    yield booted
 
 
-#: Words that the plan has the process say before lines: those of a probe until it is removed, and all.
+#: What the plan has the process say before what follows: of a probe until it is removed, and else.
 _ATTACHED = ("probe", "attached", "read", "called")
 _STATES = ("version", "modules", "measured", "loop", "before", "after", *_ATTACHED, "removed", "again")
+
+
+def _begin(booted: Booted, left: deque[Row], text: str, name: str) -> None:
+    """Have the row of the probe that comes next, and of absent ones before it. Raises TramplabError where this is not its name."""
+    booted.rows += _absent(left)
+    if not left or left[0].probe.name != name or left[0].probe.on not in booted.before:
+        raise protocol.damaged(text)
+    booted.rows.append(row := left.popleft())
+    row.absent = _without_module(row.probe, booted)
 
 
 def _without_module(probe: Probe, booted: Booted) -> str:
@@ -176,7 +175,7 @@ def _without_module(probe: Probe, booted: Booted) -> str:
 
 
 def _absent(left: deque[Row]) -> list[Row]:
-    """Take the rows of absent probes off the beginning of `left`; gives them."""
+    """The absent ones that come next."""
     out = []
     while left and left[0].absent:
         out.append(left.popleft())
@@ -192,7 +191,7 @@ def _program(isa: Isa, text: str, line: Line) -> dict[str, int]:
 
 
 def _instructions(probe: Probe, handlers: Mapping[str, int]) -> int | None:
-    """Instructions of one call in handlers of ours; None where others' handlers run."""
+    """Of one call in the handlers of ours."""
     if not all(part.handlers or not part.each for part in probe.parts) or any(p.hits.startswith(TRACING) for p in probe.parts):
         return None
     names = [name for part in probe.parts for name in part.handlers]
@@ -227,5 +226,5 @@ def expected(probe: Probe) -> dict[str, int]:
 
 
 def whole(value: float) -> float:
-    """A number as it is saved: an integer where it is one, else with two digits behind the point."""
+    """As it is saved: an integer where it is one."""
     return int(value) if value == int(value) else round(value, 2)
