@@ -85,14 +85,19 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="every case as JSON")
     p.set_defaults(command=_cores)
 
+    _add_books(sub)
+    return parser
+
+
+def _add_books(sub: argparse._SubParsersAction) -> None:
+    """The book's commands, or what says that its package is not installed."""
     if importlib.util.find_spec(BOOK):
         importlib.import_module(f"{BOOK}.commands").add(sub)
-    else:
-        for name in BOOKS:
-            p = sub.add_parser(name, help="of the book, whose package tramplab-book is not installed", prefix_chars="\0")
-            p.add_argument("rest", nargs="*")
-            p.set_defaults(command=_absent)
-    return parser
+        return
+    for name in BOOKS:
+        p = sub.add_parser(name, help="of the book, whose package tramplab-book is not installed", prefix_chars="\0")
+        p.add_argument("rest", nargs="*")
+        p.set_defaults(command=_absent)
 
 
 class _Version(argparse.Action):
