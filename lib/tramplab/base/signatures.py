@@ -5,6 +5,7 @@ functions, and the public methods of its public classes, checked. A wrong type i
 must be and what it was. Numbers of numpy's are as good as Python's, and become such; True is none; a string is no sequence.
 
 Only what comes from outside is looked at: calls that a checked function makes itself are not checked again, which would take time.
+beartype checks those, too, refuses numpy's numbers, takes True for one, and is half of the time in which a short command starts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tests in another order, as no test may need another one to have run before; a plugin of pytest, named in conftest.py.
 
 --shuffle=SEED draws the order of the files, and of the tests in each; PYTEST_ADDOPTS=--shuffle=SEED does for `make test`.
+pytest-randomly draws an order in every run, and one in which what shares a fixture is apart.
 """
 
 import random

@@ -1,4 +1,7 @@
-"""How much of the machine this process may use: processors and memory, as the system, affinity and control groups say."""
+"""How much of the machine this process may use: processors and memory, as the system, affinity and control groups say.
+
+psutil and loky read processors, and no control group's limit of memory.
+"""
 
 from __future__ import annotations
 
