@@ -167,8 +167,8 @@ def parse(text: str) -> dict[str, Claim]:
     return found
 
 
-def _claim(written: _Written, file: _File) -> Claim:
-    letters = (written.thread,) if isinstance(written.thread, str) else written.thread
+def _check(written: _Written, letters: tuple[str, ...], file: _File) -> None:
+    """Raises TramplabError for a name that the file does not have, and for entries that do not go together."""
     named: list[tuple[str, str, Collection[str]]] = [("thread", letter, file.threads) for letter in letters]
     for what, value, known in [*named, ("chapter", written.chapter, file.chapters)]:
         if value not in known:
@@ -183,6 +183,11 @@ def _claim(written: _Written, file: _File) -> Claim:
     guard.check(written.holds, f"{FILE}: {written.id}")
     if not written.message and (written.judge or written.also or written.asked or written.answered or _KNOWN.issuperset(letters)):
         raise TramplabError(f"{FILE}: {written.id} has no message, the mail in which it was said.")
+
+
+def _claim(written: _Written, file: _File) -> Claim:
+    letters = (written.thread,) if isinstance(written.thread, str) else written.thread
+    _check(written, letters, file)
     threads = tuple(file.threads[letter] for letter in letters)
     mails = {mail.id: mail for thread in threads for mail in thread.mails}
 
