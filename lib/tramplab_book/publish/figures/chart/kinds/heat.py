@@ -126,20 +126,16 @@ def _shades(data: pd.DataFrame, per_row: bool) -> pd.Series:
     return (share * len(HEAT)).astype(int).clip(0, len(HEAT) - 1).add(1).where(share >= 0, 0)
 
 
-def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, narrow: bool, abreast: int) -> dict:
-    """The Vega-Lite spec of one layout, `whole` pixels wide."""
-    shown, columns = panels.order(data["panel"]), panels.order(data["column"])
-    sides, shared = look.sides
+def _cell_width(
+    look: _Numbers | _Words, columns: list[str], labels_width: float, whole: int, shown: int, abreast: int
+) -> tuple[float, int]:
+    """Of a cell, and how many panels stand side by side, up to `abreast`; raises TramplabError where its text is wider."""
     for_values = look.width + EDGE
-    spare = int((whole - CELL * len(columns)) // CHARACTER)  # of a phone's width, where a panel is alone in its line
-    room = min(max(spare, look.side[1]), PHONE) if narrow else ALONE if len(shown) == 1 else look.side[0]
-    row_lines = {row: fit(row, room) for rows in sides.values() for row in rows}
-    labels_width = widest(row_lines.values()) + 8
     for_names = max(longest_piece(column) for column in columns) * CHARACTER + EDGE / 2
     free = whole - 5  # for the outlines at the edges
-    beside = 0 if shared else labels_width  # of each panel; else only the first has labels
+    beside = 0 if look.sides[1] else labels_width  # of each panel; else only the first has labels
     least = max(for_values, 0 if look.words else for_names) * len(columns) + beside
-    abreast = panels.abreast(free - (labels_width - beside), len(shown), least, abreast)
+    abreast = panels.abreast(free - (labels_width - beside), shown, least, abreast)
     sized = (free - (labels_width - beside) - panels.GAP * (abreast - 1)) / abreast - beside
     cell = min(sized / len(columns), look.widest)
     if cell < for_values:
@@ -147,6 +143,18 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
             f"a heat map of {len(columns)} columns of {for_values:.0f} pixels does not fit into {whole}; "
             "show fewer columns, or swap rows and columns."
         )
+    return cell, abreast
+
+
+def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, narrow: bool, abreast: int) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide."""
+    shown, columns = panels.order(data["panel"]), panels.order(data["column"])
+    sides, shared = look.sides
+    spare = int((whole - CELL * len(columns)) // CHARACTER)  # of a phone's width, where a panel is alone in its line
+    room = min(max(spare, look.side[1]), PHONE) if narrow else ALONE if len(shown) == 1 else look.side[0]
+    row_lines = {row: fit(row, room) for rows in sides.values() for row in rows}
+    labels_width = widest(row_lines.values()) + 8
+    cell, abreast = _cell_width(look, columns, labels_width, whole, len(shown), abreast)
     column_lines, turned = panels.above(columns, cell - EDGE / 2)
     height = max(look.row, LINE * max(map(len, row_lines.values())) + 4)
     x = alt.X(
