@@ -93,17 +93,9 @@ def _axis(rows: pd.DataFrame) -> Axis:
 
 
 def _marks(
-    panel: str,
-    here: pd.DataFrame,
-    data: pd.DataFrame,
-    series: list[str],
-    name: str,
-    axis_title: str | None,
-    y: alt.Y,
-    axis: Axis,
-    plot: int,
-    above: alt.Legend,
-) -> list[alt.Chart]:
+    panel: str, here: pd.DataFrame, data: pd.DataFrame, series: list[str], name: str, axis_title: str | None, y: alt.Y, axis: Axis,
+    plot: int, above: alt.Legend,
+) -> list[alt.Chart]:  # fmt: skip
     """What joins the marks of each line of a panel, the bands, and a mark for every row."""
     wanted = axis.ticks()
     values = axis.apart(wanted, plot - 2 * EDGE) if isinstance(wanted, list) else wanted

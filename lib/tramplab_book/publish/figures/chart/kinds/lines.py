@@ -62,15 +62,9 @@ def lines(
 
 
 def _layout(
-    data: pd.DataFrame,
-    names: list[str],
-    titles: tuple[str, str],
-    shared: bool,
-    log: str,
-    at: Sequence[float],
-    whole: int,
+    data: pd.DataFrame, names: list[str], titles: tuple[str, str], shared: bool, log: str, at: Sequence[float], whole: int,
     columns: int,
-) -> dict:
+) -> dict:  # fmt: skip
     """The Vega-Lite spec of one layout, `whole` pixels wide."""
     shown = panels.order(data["panel"])
     labels = {name: fit(name, LABEL) for name in names}

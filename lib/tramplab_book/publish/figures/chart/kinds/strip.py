@@ -143,6 +143,16 @@ def _grid(data: pd.DataFrame, runs: list[_Run], whole: int, narrow: bool) -> _Gr
     return min(grids, key=lambda one: len(one.letters))
 
 
+#: Panel, lane and step of a block -> what it means, and whether it is of what no kernel has.
+_Looks = dict[tuple[str, str, int], tuple[str, bool]]
+
+
+def _looks_of(data: pd.DataFrame) -> _Looks:
+    keys = data[["panel", "lane", "at"]].itertuples(index=False, name=None)
+    hollow = data["hollow"] if "hollow" in data else [False] * len(data)
+    return dict(zip(keys, zip(data["means"], hollow, strict=True), strict=True))
+
+
 def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow: bool) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide; narrow: steps run downwards."""
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
@@ -158,13 +168,10 @@ def _layout(data: pd.DataFrame, runs: list[_Run], name: str, whole: int, narrow:
     middles = {i + 0.5: step_lines[step] for i, step in enumerate(steps)}
     ticks = {"values": list(middles), "tickCount": len(middles)}
     step_axis = panels.named(middles, narrow, **ticks, **(at_side if narrow else at_top))
-
     along, across = ("y", "x") if narrow else ("x", "y")
     channel = {"x": alt.X, "y": alt.Y}
     step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
-    keys = data[["panel", "lane", "at"]].itertuples(index=False, name=None)
-    hollow = data["hollow"] if "hollow" in data else [False] * len(data)
-    looks: _Looks = dict(zip(keys, zip(data["means"], hollow, strict=True), strict=True))
+    looks = _looks_of(data)
     charts = []
     for panel in panels.order(data["panel"]):
         there = panels.order(data["lane"][data["panel"] == panel])
@@ -202,10 +209,6 @@ def _marks(data: pd.DataFrame, name: str, along: str) -> alt.Chart:
             **panels.faint(data),
         )
     )
-
-
-#: Panel, lane and step of a block -> what it means, and whether it is of what no kernel has.
-_Looks = dict[tuple[str, str, int], tuple[str, bool]]
 
 
 def _outlines(runs: list[_Run], looks: _Looks, along: str) -> list[alt.Chart]:
