@@ -68,12 +68,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     figure = find(study, figure_id)
     rows = study.rows() if rows is None else rows
     frame = figure.rows(rows)
-    shown = figure.table(frame)
-    table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
-    # in what was measured cycles were timed, and estimates have columns of their own
-    timed = _TIMED if "cycles" in table else ""
-    below = timed if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
-    table += below
+    table, below = _table(figure, frame)
     files = Files(figure_id)
     panes = [_pane(figure, name, share, files) for name, share in _shares(figure, frame)]
     behind = figure.behind(frame) if figure.behind else None
@@ -92,20 +87,32 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     parts.append(tabbed(figure_id, [(pane.name, pane.html) for pane in panes]))
     parts += [paragraph for paragraph, _ in found]
     if not bodies or not isinstance(bodies[0], Grid):  # which is the table, in cells
-        seen, short = any(pane.html for pane in panes), table.count("\n") <= LONGEST
-        if not seen and not short:
-            parts.append(_pre(title, _first(table)))
-        name = "Table" if seen or short else "All rows"
-        parts.append(f"<details{' open' if short and not seen else ''}><summary>{name}</summary>{_pre(title, table)}</details>")
+        parts += _table_html(title, table, any(pane.html for pane in panes))
     elif below:
         parts.append(f'<p class="tl-links">{html.escape(" ".join(below.split()))}</p>')
     if behind:
         parts.append(behind.html)
-    parts += [
-        cite.box(citation, figure_id),
-        f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
-    ]
+    parts += [cite.box(citation, figure_id), f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>']
     return Shown("\n".join(parts), text, citation, brief)
+
+
+def _table(figure: Figure, frame: pd.DataFrame) -> tuple[str, str]:
+    """The table, with the lines below it, and these alone."""
+    shown = figure.table(frame)
+    table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
+    # in what was measured cycles were timed, and estimates have columns of their own
+    timed = _TIMED if "cycles" in table else ""
+    below = timed if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
+    return table + below, below
+
+
+def _table_html(title: str, table: str, seen: bool) -> list[str]:
+    """The table, closed where something else shows the rows; else open, and of a long one the first part is."""
+    short = table.count("\n") <= LONGEST
+    first = [] if seen or short else [_pre(title, _first(table))]
+    name = "Table" if seen or short else "All rows"
+    opened = " open" if short and not seen else ""
+    return [*first, f"<details{opened}><summary>{name}</summary>{_pre(title, table)}</details>"]
 
 
 def _brief(part: str, figure_id: str) -> str:
