@@ -51,11 +51,7 @@ def text_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = None
     columns = [column for column in columns if column is not by]
     gap = _fit(columns, width)
     if by is None or not gap or by.width > width:
-        wide = ", ".join(f"{'/'.join(c.name)} ({c.width})" for c in sorted(columns, key=lambda c: -c.width)[:4])
-        raise TramplabError(
-            f"a table of {_total(columns, min(GAPS))} columns of text does not fit into {width}; widest: {wide}. "
-            "Leave columns out, or split it"
-        )
+        raise _too_wide(columns, width)
     parts = {value: [i for i in everything if by.cells[i] == value] for value in by.cells}
     return "\n".join(f"{value}\n{_render(columns, lines, gap)}" for value, lines in parts.items())
 
@@ -146,6 +142,12 @@ def _fit(columns: list[_Column], width: int) -> int | None:
         if _total(columns, gap) <= width:
             return gap
     return None
+
+
+def _too_wide(columns: list[_Column], width: int) -> TramplabError:
+    wide = ", ".join(f"{'/'.join(c.name)} ({c.width})" for c in sorted(columns, key=lambda c: -c.width)[:4])
+    needs = f"a table of {_total(columns, min(GAPS))} columns of text does not fit into {width}"
+    return TramplabError(f"{needs}; widest: {wide}. Leave columns out, or split it")
 
 
 def _total(columns: list[_Column], gap: int) -> int:
