@@ -45,17 +45,7 @@ def stepper(walks: list[dict], notes: Notes, watch: str, told: str = "") -> Step
     if not 1 <= len(walks) <= MOST or len(set(names)) != len(names):
         raise TramplabError(f"a stepper shows one to {MOST} walks of different ISAs, not {', '.join(names) or 'none'}.")
     stretches = segments(walks)
-    own: dict[str, dict[int, str]] = {name: {} for name in names}
-    for isa, texts in notes.items():
-        if isa and isa not in own:
-            raise unknown("walk for a note", isa, own)
-        for (milestone, at), text in texts.items() if isa else ():
-            step = step_of(walks[names.index(isa)], milestone, at)
-            if step in own[isa]:
-                raise TramplabError(
-                    f"two notes are about one step on {isa}: {own[isa][step]!r} and {text!r}; join them."
-                )
-            own[isa][step] = text
+    own = _for_each(notes, dict(zip(names, walks, strict=True)))
     common = _for_all(notes.get("", {}), dict(stretches))
     data = {
         "segments": stretches,
@@ -113,6 +103,22 @@ def _begins(walk: dict, number: int, wanted: str) -> bool:
     symbol, offset, text = walk["code"][walk["steps"][number][0]]
     where = walk["symbols"][symbol][0] + (f"+{offset:#x}" if offset else "")
     return text.startswith(wanted) or where == wanted
+
+
+def _for_each(notes: Notes, walks: dict[str, dict]) -> dict[str, dict[int, str]]:
+    """ISA -> step -> the note on it, of the notes that are for one walk."""
+    own: dict[str, dict[int, str]] = {name: {} for name in walks}
+    for isa, texts in notes.items():
+        if isa and isa not in own:
+            raise unknown("walk for a note", isa, own)
+        for (milestone, at), text in texts.items() if isa else ():
+            step = step_of(walks[isa], milestone, at)
+            if step in own[isa]:
+                raise TramplabError(
+                    f"two notes are about one step on {isa}: {own[isa][step]!r} and {text!r}; join them."
+                )
+            own[isa][step] = text
+    return own
 
 
 def _for_all(notes: dict[tuple[str, int | str], str], widths: dict[str, int]) -> dict[tuple[str, int], str]:
