@@ -1,4 +1,13 @@
-"""One walk as the small JSON that book/_static/stepper.js reads."""
+"""One walk as the small JSON that book/_static/stepper.js reads.
+
+places: registers that change, and those to be shown all the same, then memory; a number is an offset to S in bytes. values: the
+texts they hold. start: index into values per place, -1 where the call does not tell. code: an instruction, or the index of the
+symbol that the following ones are in. steps: per step a flat list, "place, value" for what it changed and ~place for what it read;
+the code goes on with the next line except where jumps (step -> line) says otherwise. registers: how many places are registers. sp:
+the stack pointer's place, -1 for a walk that has none. memory: the rows to show, a place or a stretch of the stack that the call
+leaves alone, as [top, bottom, what it is called]. fields: place -> what the word is called. same: name and value of each register
+that never changes and is not shown.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +18,8 @@ _STACK = re.compile(r"S(?:([+-])0x([0-9a-f]+))?")
 
 
 def pack(walk: dict) -> dict:
-    """The walk with every name and value written once.
-
-    places: registers that change, and those to be shown all the same, then memory; a number is an offset to S in bytes.
-    values: the texts they hold.
-    start: per place an index into values, -1 where the call does not tell.
-    code: each an instruction, or the index of the symbol that the following ones are in.
-    steps: per step a flat list, "place, value" for what it changed and ~place for what it read.
-    jumps: step -> line of code, where that is not the next line.
-    registers: how many places are registers.
-    sp: the stack pointer's place, -1 for a walk that has none.
-    memory: the rows to show: a place, or a stretch of the stack that the call leaves alone, as [top, bottom, its name].
-    fields: place -> the name of the word.
-    same: name and value of each register that never changes and is not shown.
-    """
-    changing = {r for _, changed, _, _ in walk["steps"] for r in changed} | set(walk.get("shown", ()))
-    registers = [r for r in walk["registers"] if r in changing]
-    if walk["sp"] and walk["sp"] not in registers:
-        registers.append(walk["sp"])
+    """The walk with every name and value written once."""
+    registers = _changing(walk)
     touched = dict.fromkeys(name for _, _, stores, loads in walk["steps"] for name in (*stores, *loads))
     offsets = sorted((offset for name in touched if (offset := _offset(name)) is not None), reverse=True)
     memory = [*map(_name, offsets), *(name for name in touched if _offset(name) is None)]
@@ -62,6 +55,13 @@ def pack(walk: dict) -> dict:
         "fields": {place[name]: field for name, field in walk["fields"].items() if name in place},
         "same": [[name, text] for name, text in walk["registers"].items() if name not in place],
     }
+
+
+def _changing(walk: dict) -> list[str]:
+    """The registers that change or are to be shown, and the stack pointer."""
+    changing = {r for _, changed, _, _ in walk["steps"] for r in changed} | set(walk.get("shown", ()))
+    registers = [r for r in walk["registers"] if r in changing]
+    return [*registers, walk["sp"]] if walk["sp"] and walk["sp"] not in registers else registers
 
 
 def _offset(name: str) -> int | None:
