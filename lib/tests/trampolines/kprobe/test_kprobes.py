@@ -60,10 +60,11 @@ def test_attaching_and_detaching_leave_nothing(isa, release):
 
 
 @every_isa
-def test_a_slot_is_given_back_behind_the_wait(isa):
-    """Whoever is in it has left: interrupts are off there."""
-    k = Kernel(isa, "v6.12", meter="count")
-    (ops,) = k.attach(k.function("one_arg"), Kprobe(breakpoint=True))
+@pytest.mark.parametrize("hook", ["kprobe-brk", "kprobe-brk-bpf", "kretprobe-brk", "kretprobe-brk-bpf"])
+def test_all_is_given_back_behind_the_wait(isa, hook):
+    """Whoever is in its slot or its handler has left: interrupts are off there."""
+    k = Kernel(isa, meter="count")
+    (ops,) = k.attach(k.function("one_arg"), *hooks.get(hook).requests(1))
     steps = [str(step) for step in k.slowpath.unregister(ops)]
     wait = next(n for n, step in enumerate(steps) if Sync.RCU.kernel in step)
     assert any("is back" in s for s in steps[:wait]) and all(s.startswith("free") for s in steps[wait + 1 :])
