@@ -267,7 +267,7 @@ def test_a_section_has_its_figures_and_what_no_run_fills_in(tmp_path, monkeypatc
         "```{code-cell}\n---\nmystnb:\n  figure:\n    name: fig-a\n---\n```\n\n## Next\n\nNot this.\n",
         "utf-8",
     )
-    monkeypatch.setattr(pages, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(pages, "root", lambda: tmp_path)
     assert pages.says("book/page", "top") == ["It is so."] and pages.says("book/page", "sub") == ["A b c."]
     assert pages.figures("book/page", "top") == [] and pages.figures("book/page", "sub") == ["fig-a"] == pages.figures("book/page")
 
