@@ -1,16 +1,22 @@
 """A book of a few pages, built with the settings of this one: what is executed, and what makes a build fail."""
 
+import importlib
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
+from support import ROOT
 from support.book.small_books import page, small_book
 from tramplab.base.processes.capacity import processors
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import bookext
 
 GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"
 
@@ -96,3 +102,13 @@ def test_every_mistake_is_a_warning_of_its_own_and_fails_the_build(tmp_path):
     warnings = [line for line in said.splitlines() if re.search("WARNING|ERROR", line)]
     assert not built
     assert [said for said in MISTAKES.values() if not any(said in line for line in warnings)] == [], warnings
+
+
+def test_every_extension_is_set_up(monkeypatch):
+    """What one adds may show in none of these books, and its loss in the whole book only."""
+    app, asked = Mock(), []
+    names = [path.stem for path in sorted((ROOT / "book" / "_ext").glob("book_*.py")) if "\ndef setup(" in path.read_text("utf-8")]
+    for name in names:
+        monkeypatch.setattr(importlib.import_module(name), "setup", lambda app, name=name: asked.append((name, app)))
+    bookext.setup(app)
+    assert len(names) > 10 and sorted(asked) == [(name, app) for name in names]
