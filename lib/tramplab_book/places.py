@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from tramplab.base import documents, paths, state
-from tramplab.base.entries import checked
+from tramplab.base import entries, paths, state
 from tramplab.base.errors import TramplabError
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent
 #: Data that is made from rows, and no part of them.
-_DRAWN = ("claims.yml", "permalinks.txt", "README.md", "commit.txt")
+_DRAWN = ("claims.yml", "permalinks.txt", "README.md")
 
 
 def data_file(name: str) -> Path:
@@ -44,4 +43,4 @@ def state_of_rows() -> str:
 
 def facts(file: str, kind: type[T], strict: bool = True) -> T:
     """The content of a file of data/ that the book alone has, as entries.facts() gives those of the lab."""
-    return checked(file, documents.parsed(file, documents.text(data_file(file), file)), kind, strict)
+    return entries.facts(file, kind, strict, PACKAGE)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import yaml
 
 from .errors import TramplabError
-from .paths import data_file
+from .paths import PACKAGE, data_file
 
 _DATE = "tag:yaml.org,2002:timestamp"
 #: Levels of nesting; no file of facts has as many. libyaml's loader would end the process where its stack does.
@@ -93,9 +93,9 @@ def decoded(name: str, content: bytes) -> str:
         raise TramplabError(f"{name} is not UTF-8: byte {content[e.start]:#04x} in line {line}, column {column}.") from None
 
 
-def read(name: str) -> Any:
-    """The content of a file of data/; raises TramplabError for text that is no such document."""
-    return parsed(name, text(data_file(name), name))
+def read(name: str, package: Path = PACKAGE) -> Any:
+    """The content of a file of data/, see data_file(); raises TramplabError for text that is no such document."""
+    return parsed(name, text(data_file(name, package), name))
 
 
 def parsed(name: str, content: str, kind: str = "") -> Any:

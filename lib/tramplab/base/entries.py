@@ -10,6 +10,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import Meta
 
 from . import documents
 from .errors import TramplabError, unknown
+from .paths import PACKAGE
 
 T = TypeVar("T")
 Text = Annotated[str, Meta(min_length=1)]
@@ -66,9 +68,10 @@ class Source(Entry, frozen=True):
     message: Message = ""
 
 
-def facts(file: str, kind: type[T], strict: bool = True) -> T:
-    """The content of a file of data/; raises TramplabError that names the file and the mistake. strict: see checked()."""
-    return checked(file, documents.read(file), kind, strict)
+def facts(file: str, kind: type[T], strict: bool = True, package: Path = PACKAGE) -> T:
+    """The content of a file of data/, see data_file(); raises TramplabError that names the file and the mistake. strict: see
+    checked()."""
+    return checked(file, documents.read(file, package), kind, strict)
 
 
 def checked(file: str, data: object, kind: type[T], strict: bool = True) -> T:
