@@ -10,6 +10,7 @@ import importlib.util
 import json
 import sys
 import textwrap
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -91,13 +92,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_books(sub: argparse._SubParsersAction) -> None:
     """The book's commands, or what says that its package is not installed."""
-    if importlib.util.find_spec(BOOK):
-        importlib.import_module(f"{BOOK}.commands").add(sub)
+    if commands := _of_book("commands"):
+        commands.add(sub)
         return
     for name in BOOKS:
         p = sub.add_parser(name, help="of the book, whose package tramplab-book is not installed", prefix_chars="\0")
         p.add_argument("rest", nargs="*")
         p.set_defaults(command=_absent)
+
+
+def _of_book(name: str) -> Any:
+    """A module of the book's package; None where that is not installed."""
+    return importlib.import_module(f"{BOOK}.{name}") if importlib.util.find_spec(BOOK) else None
 
 
 class _Version(argparse.Action):
@@ -166,9 +172,9 @@ def _list(args: argparse.Namespace) -> None:
             for fault in releases.faults(isa, h.use) if h.use else ():
                 print(_under(f"{'':<{width + 6}}", f"{fault}"))
     print("Functions: " + "\n           ".join(" ".join(FUNCTIONS[n : n + 5]) for n in range(0, len(FUNCTIONS), 5)))
-    if importlib.util.find_spec(BOOK):
+    if studies := _of_book("studies"):
         print("Studies:")
-        for name, module in importlib.import_module(f"{BOOK}.studies").every().items():
+        for name, module in studies.every().items():
             print(f"  {name:<20}{module.TITLE}")
 
 
