@@ -93,10 +93,21 @@ class Contended:
 
 
 def contend(
-    isa: str, pool: str, cpus: int, *, nodes: int | None = None, depth: int = 1, asleep: int = 0, between: int = 0,
-    operations: int = 2000, schedule: str = "drawn", seed: int = 1, granule: int = 64, unreduced: bool = False,
+    isa: str,
+    pool: str,
+    cpus: int,
+    *,
+    nodes: int | None = None,
+    depth: int = 1,
+    asleep: int = 0,
+    between: int = 0,
+    operations: int = 2000,
+    schedule: str = "drawn",
+    seed: int = 1,
+    granule: int = 64,
+    unreduced: bool = False,
     guest: Path | str = GUEST,
-) -> Contended:  # fmt: skip
+) -> Contended:
     """Let CPUs of an ISA work on a "freelist", "objpool" or "shadow" stack until they have done so many operations together.
 
     nodes: number of nodes of the pool, by default two for each CPU; shadow stacks have what the task has room for.

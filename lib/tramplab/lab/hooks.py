@@ -170,7 +170,7 @@ def label(hook: str, callbacks: int) -> str:
 
 
 def several(hook: str, callbacks: int) -> str:
-    """The same as it is asked for where it is timed, and called in images and by probes of booted kernels.
+    """A hook and how many of it are on the function, in one name: for the command line, and as images and probes have it.
 
     >>> several("ops", 1), several("ops", 10)
     ('ops', 'ops:10')
@@ -179,7 +179,7 @@ def several(hook: str, callbacks: int) -> str:
 
 
 def parted(name: str) -> tuple[str, int]:
-    """What several() was given.
+    """A hook and how many of it are on the function, from a name that several() makes.
 
     >>> parted("ops"), parted("ops:10"), parted("ops:2+10-elsewhere")
     (('ops', 1), ('ops', 10), ('ops:2+10-elsewhere', 1))

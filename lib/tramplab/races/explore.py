@@ -102,9 +102,8 @@ def explore(
     finally:
         executions.restore()
     schedule, violation = one.worst or ([], None)
-    took = time.monotonic() - began
-    outcome = verdict, violation, tuple(schedule), states, transitions, limit, took
-    return Result(subject, threads, fetch, data, *outcome, one.threads)
+    path, took = tuple(schedule), time.monotonic() - began
+    return Result(subject, threads, fetch, data, verdict, violation, path, states, transitions, limit, took, one.threads)
 
 
 def _decided(
