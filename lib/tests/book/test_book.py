@@ -146,6 +146,13 @@ def test_every_link_inside_the_site_leads_somewhere(site):
     assert broken == []
 
 
+def test_nothing_names_a_folder_of_the_machine(site):
+    """Pages of two clones are the same; a page's files are named from the package on."""
+    texts = [path for path in site.rglob("*") if path.suffix in (".html", ".txt", ".ipynb", ".json", ".md", ".csv")]
+    assert len(texts) > 200
+    assert [path.relative_to(site).as_posix() for path in texts if re.search(rb"/[\w.-]+/lib/tramplab", path.read_bytes())] == []
+
+
 def test_the_built_ledger_has_the_anchors(site):
     page = (site / "book" / "claims.html").read_text("utf-8")
     assert set(IDS) <= Links(page).ids

@@ -87,7 +87,7 @@ def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
     shown, links = ledger.box(claim_id), Links(ledger.box(claim_id).html).links
     assert f"claims.html#{claim_id}" in links and "claims.html" in links
     assert {f"https://lore.kernel.org/r/{m}/" for m in claims.get(claim_id).messages} < set(links)
-    module, line = re.search(r"studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
+    module, line = re.search(r">studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
     source = (checkout() / "lib" / "tramplab_book" / "studies" / module).read_text("utf-8").splitlines()
     assert source[int(line) - 1].startswith("def numbers(")
     words = str(verdict.judge(claim_id))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-import inspect
 from collections.abc import Iterable
-from pathlib import Path
 
 from tramplab.base.entries import mail_address
 
 from ..cite import cite
-from ..figures.files import Files
+from ..figures.files import experiment
 from . import verdict
 from .citation import NOT_JUDGED, citation
 from .claims import DEPENDS, FAILS, HOLDS, PAGE, THEN, UNDECIDABLE
@@ -113,8 +111,4 @@ def _css(j: Judged) -> str:
 def _experiment(claim_id: str) -> list[str]:
     """A link to the code that counts what the verdict says, if there is one."""
     study = verdict.study_of(claim_id)
-    if study is None:
-        return []
-    path, line = Path(inspect.getfile(study.numbers)), inspect.getsourcelines(study.numbers)[1]
-    label = f"{path.as_posix().rpartition('/tramplab/')[2]}, line {line}"  # with the folders of its argument and page
-    return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]
+    return [experiment(study.numbers, folders=True)] if study else []

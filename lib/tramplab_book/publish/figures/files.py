@@ -2,12 +2,16 @@
 
 import base64
 import html
+import inspect
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tramplab.base.errors import TramplabError
 
+from ...places import PACKAGE
 from . import picture
 
 FOLDER = "TRAMPLAB_GEN"  # set by the book's build: the folder beside the page. Unset in JupyterLab.
@@ -45,3 +49,13 @@ class Files:
         """A link that downloads the file."""
         address = html.escape(self.url(suffix, content, mime))
         return f'<a download="{self.id}{suffix}" href="{address}">{html.escape(label)}</a>'
+
+
+def experiment(function: Callable[..., Any], folders: bool = False) -> str:
+    """A link to the source of a function of a study, which names its file and line. folders: with all folders of the package, and
+    not the last one alone."""
+    function = inspect.unwrap(function)
+    path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
+    named = path.resolve().relative_to(PACKAGE) if folders else Path(path.parent.name, path.name)
+    label = f"{named.as_posix()}, line {line}"
+    return "Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")

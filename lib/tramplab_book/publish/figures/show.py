@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import json
 import textwrap
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ..phrases import isa_name, slug
 from ..table import text_table
 from .citation import block, stated, titled
 from .figure import Body, Figure, Study, find
-from .files import Files
+from .files import Files, experiment
 from .fitted import fitted_table
 from .grid import Grid
 from .tabs import tabbed
@@ -171,12 +170,8 @@ def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: 
         files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
         files.link(".json", "JSON", rows_json(frame, figure.id, figure.question), "application/json"),
     )
-    path, line = Path(inspect.getfile(inspect.unwrap(study.rows))), inspect.getsourcelines(study.rows)[1]
-    code = Files(path.stem).link(
-        ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
-    )
     terms = f' · <a href="{GLOSSARY}">Terms</a>' if "hook" in frame else ""
-    return f"Rows: {' · '.join(rows)} · Experiment: {code}{terms}"
+    return f"Rows: {' · '.join(rows)} · {experiment(study.rows)}{terms}"
 
 
 def _chart_html(drawing: Drawing, files: Files, alt: str, suffix: str) -> str:
