@@ -141,7 +141,7 @@ own: $(VENV)/test  ## build small kernels from Debian's Linux source into the ca
 	$(call debian,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu,own kernels)
 	$(call debian,riscv64-linux-gnu-gcc,gcc-riscv64-linux-gnu,own kernels)
 	$(call debian,pahole,pahole flex bison bc libelf-dev libssl-dev linux-source-6.12,own kernels)
-	cd lib && ../$(PY) tests/support/vmlinux/own_kernels.py --folder "$(abspath _build/own-kernels)" $(OWN)
+	cd lib && ../$(PY) tests/support/vmlinux/own_kernels.py $(OWN)
 
 # One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
 LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

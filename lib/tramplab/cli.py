@@ -28,6 +28,8 @@ from .estimate.measure import measure
 from .ftrace import releases
 from .ftrace.releases import LATEST
 from .grid import command as grid
+from .kbuild import command as kbuild
+from .kbuild import patch
 from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
@@ -79,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     native.add(sub)
     kernel.add(sub)
     booting.add(sub)
+    kbuild.add(sub)
+    patch.add(sub)
     races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
 

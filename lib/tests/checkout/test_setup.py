@@ -46,6 +46,7 @@ BELOW = {
     "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races"}
     | {"unwind", "sparsity", "returns"},
     "boot": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "vmlinux"},
+    "kbuild": {"races", "vmlinux", "boot"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
@@ -53,7 +54,7 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 BELOW |= {
     "places": set(),
     "publish": {"places"},
-    "studies": set(BELOW["boot"]) | {*ANALYSES, "native", "boot", "places", "publish"},
+    "studies": set(BELOW["boot"]) | {*ANALYSES, "native", "boot", "kbuild", "places", "publish"},
 }
 BELOW["commands"] = {*BELOW["studies"], "studies"}
 

@@ -14,7 +14,7 @@ from tramplab.vmlinux.run.machine import RealMachine
 every = pytest.mark.parametrize("name", KERNELS)
 
 
-def path(name, kind="boot"):
+def path(name, kind="image"):
     """The path of a kernel's file."""
     return own_kernels.place(name, kind) or pytest.skip(f"the kernel {name} is not in the cache: `make own` builds it")
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
@@ -103,3 +104,21 @@ def _text(raw: io.FileIO, like: TextIO | None, errors: str) -> io.TextIOWrapper:
     encoding = like.encoding if like else "utf-8"
     line_buffering = raw.isatty() or isinstance(raw, _Said)
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors=errors, line_buffering=line_buffering)
+
+
+@contextlib.contextmanager
+def unwound() -> Iterator[None]:
+    """For a `with`: signals that would end the process at once have it leave the block first, which ends what it
+    started and removes its files."""
+    usual = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in usual:
+        signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number in usual:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import re
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..base.errors import TramplabError
+from ..base.streams import unwound
 from ..vmlinux.results.result import machine_of
 from ..vmlinux.run.machine import RealMachine
 from . import plan, probes, qemu, run, show, trials
@@ -56,31 +54,13 @@ def boot(args: argparse.Namespace) -> int:
     wanted = [probes.get(name) for name in args.probe.split(",")] if args.probe else list(probes.PROBES.values())
     how = run.How(Path(args.image), args.append, args.seconds, _modules(args.module))
     machine = machine_of(how.image)
-    with _unwound():
+    with unwound():
         if trial:
             readings = run.tried(machine, how, trial)
             print(json.dumps(msgspec.to_builtins(readings), indent=1) if args.json else show.trial_text(readings), end="")
         else:
             _measure(machine, how, wanted, args)
     return 0
-
-
-@contextlib.contextmanager
-def _unwound() -> Iterator[None]:
-    """For a `with`: signals that would end the process at once have it leave the block first, which ends QEMU and removes its
-    files."""
-    usual = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in usual:
-        signal.signal(number, _leave)
-    try:
-        yield
-    finally:
-        for number in usual:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _leave(number: int, _: object) -> None:
-    sys.exit(128 + number)
 
 
 def _measure(machine: RealMachine, how: run.How, wanted: list[probes.Probe], args: argparse.Namespace) -> None:

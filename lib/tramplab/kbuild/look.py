@@ -1,0 +1,72 @@
+"""What is looked at in a kernel that was built: its text, hooks in the image, patching explored, probes and trials booted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import TramplabError
+from ..boot import run, show
+from ..boot.probes import PROBES
+from ..boot.readings import Executed, Reading
+from ..boot.trials import TRIALS
+from ..races.explore import explore
+from ..vmlinux.open.image import open_image
+from ..vmlinux.results.result import result
+from ..vmlinux.run import measure
+from ..vmlinux.run.machine import RealMachine
+from ..vmlinux.run.races import ISAS, subjects
+from .build import Built
+
+#: Says which part of which kernel is looked at now.
+Told = Callable[[str], None]
+_POINTER = 8
+
+
+def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dict[str, Any]:
+    """What a kernel shows, as plain data: "text" in bytes, "sites", the "result" of its image as `tramplab kernel` has it, and by
+    name what is "explored", the "probes" and the "trials" of boots. boot: is it booted?"""
+    opened = open_image(kernel.image)
+    machine = RealMachine(opened)
+    told("its hooks")
+    start, end = opened.text
+    out: dict[str, Any] = {
+        "text": end - start,
+        "sites": (opened.address("__stop_mcount_loc") - opened.address("__start_mcount_loc")) // _POINTER,
+        "result": result(machine, machine.usual, measure.every(machine, machine.usual)),
+    }
+    if machine.isa.name in ISAS:
+        told("its patch sites")
+        out["explored"] = {scheme.name: explore(of, fetch=scheme.fetch).outcome for scheme, of in subjects(opened, None)}
+    if boot:
+        out["probes"] = _probes(machine, run.How(kernel.image), told)
+        out["trials"] = _trials(machine, run.How(kernel.image), told)
+    return out
+
+
+def _probes(machine: RealMachine, how: run.How, told: Told) -> dict[str, Any]:
+    """Probe -> the instructions that it adds to a call, or why it does not."""
+    told("a boot with every probe")
+    *_, booted = run.measured(machine, how, list(PROBES.values()))
+    rows = show.data(booted)["probes"]
+    return {row["probe"]: row.get("added", row.get("refused", row.get("absent"))) for row in rows}
+
+
+def _trials(machine: RealMachine, how: run.How, told: Told) -> dict[str, list[str]]:
+    """Trial and label -> what was read. Instructions are those beyond a call without hooks, where the trial reads one."""
+    out: dict[str, list[str]] = {}
+    for trial in TRIALS.values():
+        told(f"a boot for {trial.name}")
+        try:
+            read = run.tried(machine, how, trial)
+        except TramplabError as e:
+            out[trial.name] = [str(e)]
+            continue
+        idle = next((one for label, one in read if label == "none" and isinstance(one, Executed)), None)
+        for label, one in read:
+            out.setdefault(f"{trial.name}, {label}", []).append(_said(one, idle))
+    return out
+
+
+def _said(one: Reading, idle: Executed | None) -> str:
+    return f"{one.instructions - idle.instructions:g}" if idle and isinstance(one, Executed) else str(one)

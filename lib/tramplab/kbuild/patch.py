@@ -1,0 +1,93 @@
+"""`tramplab patch`: a source with and without a patch, built, counted, explored and booted, and what differs."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+
+from ..base.arguments import typed
+from ..base.revision import of_package
+from ..base.streams import unwound
+from ..base.width import WIDTH
+from . import build, command, source, verdict
+from .look import looked
+
+#: The exit status where a hook or probe became dearer than --fail-above allows.
+ABOVE = 1
+LINES = 60  # of the text, to be pasted into a thread
+_UNSEEN = (
+    "Not looked at: time, more than one CPU, modules, other configurations than this small one, and functions that no hook or "
+    "probe here calls."
+)
+
+
+def add(sub: argparse._SubParsersAction) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser(
+        "patch",
+        help="what a patch changes per hooked call, in patching and in a boot, on each ISA",
+        description="Build a kernel without a patch and with it, and compare them: the size of the text, patch sites, every hook "
+        "in the image, patching explored, every probe and trial in a boot. The exit status is "
+        f"{ABOVE} where a hook or a probe executes more than --fail-above instructions more.",
+    )
+    command.options(p)
+    p.add_argument("patch", nargs="+", metavar="PATCH", help="a diff, or a mailbox of them as b4 writes it")
+    p.add_argument("--no-boot", action="store_true", help="leave out what needs QEMU")
+    p.add_argument("--fail-above", metavar="N", help="instructions that a hook or probe may grow by")
+    p.add_argument("--json", action="store_true", help="JSON with every change instead of text")
+    p.set_defaults(command=_patch)
+
+
+def _patch(args: argparse.Namespace) -> int:
+    path, patches = source.found(args.source), [Path(name) for name in args.patch]
+    wanted = command.wanted(args)
+    most = None if args.fail_above is None else typed(args.fail_above, "--fail-above", 0)
+    with unwound():
+        pairs = list(zip(*(list(build.kernels(path, some, wanted, command.tick)) for some in ([], patches)), strict=True))
+        found = {pair[0].isa: (pair[1].compiler, _compared(pair, not args.no_boot)) for pair in pairs}
+    if args.json:
+        print(json.dumps({isa: [vars(part) for part in parts] for isa, (_, parts) in found.items()}, indent=1))
+    else:
+        head = _wrapped(f"{', '.join(p.name for p in patches)} on Linux {pairs[0][0].release}")
+        now = of_package()
+        tail = _wrapped(f"Tramplab {now.commit or 'of an unknown commit'}{' with changes' * now.dirty}: {_again(args)}")
+        tail = ["", *_wrapped(_UNSEEN), *tail]
+        print("\n".join([*head, *verdict.text(found, LINES - len(head) - len(tail)), *tail]))
+    growth = max((part.growth for _, parts in found.values() for part in parts if part.name.endswith("instructions")), default=0)
+    return ABOVE if most is not None and growth > most else 0
+
+
+def _compared(pair: tuple[build.Built, build.Built], boot: bool) -> list[verdict.Part]:
+    """What differs between a kernel without the patch and with it; nothing more is looked at where both are the same bytes."""
+    before, after = pair
+    if before.image.read_bytes() == after.image.read_bytes():
+        return [verdict.Part("the boot image, byte by byte", 1, ())]
+    looks = [
+        looked(kernel, boot, functools.partial(_say, f"{kernel.isa}, {which} the patch: "))
+        for kernel, which in zip(pair, ("without", "with"), strict=True)
+    ]
+    _say("", "")
+    return verdict.parts(*looks)
+
+
+def _say(of: str, what: str) -> None:
+    """Say on a terminal what is done now."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{of}{what}", end="", file=sys.stderr, flush=True)
+
+
+def _again(args: argparse.Namespace) -> str:
+    """The command that gives the same."""
+    words = ["tramplab", "patch", args.source, *args.patch]
+    words += [word for name in args.config for word in ("--config", name)]
+    words += [word for name in ("isa", "clang") if getattr(args, name) for word in (f"--{name}", getattr(args, name))]
+    return shlex.join([*words, *["--no-boot"] * args.no_boot])
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, break_on_hyphens=False, break_long_words=False)
