@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from support.complaints import complaint
-from tramplab.base import cache
 from tramplab.kbuild import build, fragments, source
 
 #: In tuxmake's place: makes a configuration of what it is told, and two files; fails where the source has a file "broken".
@@ -26,7 +25,7 @@ if (tree / "broken").exists():
     print("../kernel/x.c:7:1: error: unknown type name 'x'\\n../kernel/x.c:9:1: error: another\\nmake: *** [x.o] Error 1")
     sys.exit(2)
 (build / "vmlinux").write_text("vmlinux")
-(build / "arch/arm64/boot").mkdir(parents=True)
+(build / "arch/arm64/boot").mkdir(parents=True, exist_ok=True)
 (build / "arch/arm64/boot/Image").write_text("image")
 """
 
@@ -53,7 +52,7 @@ def runs(top):
 
 def made(top, *patches, clang="", **options):
     wanted = build.Wanted("arm64", {**fragments.options("arm64"), **options}, clang)
-    return next(build.kernels(top, patches, [wanted]))
+    return next(build.kernels(top, [patches], [wanted]))[0]
 
 
 def test_a_kernel_is_built_once_and_kept(faked):
@@ -77,6 +76,14 @@ def test_another_patch_option_compiler_or_source_is_another_kernel(faked):
     assert kernels[1].patches == ("x.patch",) and "LLVM=-19" in runs(faked)[7]
 
 
+def test_the_kernels_of_a_series_are_made_in_one_tree_that_is_as_it_was_behind_each(faked):
+    patch = faked.parent / "x.patch"
+    patch.write_text("--- a/Makefile\n+++ b/Makefile\n@@ -3 +3 @@\n-SUBLEVEL = 3\n+SUBLEVEL = 4\n")
+    (kernels,) = build.kernels(faked, [[], [patch], []], [build.Wanted("arm64", fragments.options("arm64"))])
+    assert [kernel.release for kernel in kernels] == ["6.12.3", "6.12.4", "6.12.3"] and kernels[0] == kernels[2]
+    assert len(runs(faked)) == 4 and len({line.split()[1] for line in runs(faked)}) == 1
+
+
 def test_a_kernel_that_lost_a_file_is_built_again(faked):
     made(faked).vmlinux.unlink()
     assert list(build.every()) == []
@@ -86,7 +93,7 @@ def test_a_kernel_that_lost_a_file_is_built_again(faked):
 def test_each_step_is_told(faked):
     told = []
     wanted = build.Wanted("arm64", fragments.options("arm64"))
-    list(build.kernels(faked, [], [wanted], lambda one, done, steps, seconds: told.append((one.isa, done))))
+    list(build.kernels(faked, [[]], [wanted], lambda one, done, steps, seconds: told.append((one.isa, done))))
     assert told == [("arm64", n) for n in (1, 2, 3, 4)]
 
 
@@ -103,19 +110,19 @@ def test_the_first_error_is_said_and_nothing_is_kept(faked):
 )
 def test_what_is_missing_is_named_with_its_packages(isa, clang, packages, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    said = complaint(lambda: next(build.kernels(tmp_path, [], [build.Wanted(isa, {}, clang)])))
+    said = complaint(lambda: next(build.kernels(tmp_path, [[]], [build.Wanted(isa, {}, clang)])))
     assert f"apt-get install {packages} make flex bison bc pahole perl tar git xz-utils." in said
 
 
 @pytest.mark.skipif(not os.environ.get("CI_BUILD"), reason="CI_BUILD=1 builds kernels: minutes each")
 @pytest.mark.parametrize("isa", build.ARCHES)
-def test_the_same_kernel_has_the_same_bytes_wherever_it_is_built(isa, tmp_path, monkeypatch):
+def test_the_same_kernel_has_the_same_bytes_wherever_and_behind_whatever_it_is_built(isa, tmp_path, monkeypatch):
     path, files = source.found("linux-source-6.12"), []
-    for name in ("one", "another-longer-one"):
+    (patch := tmp_path / "x.patch").write_text("--- /dev/null\n+++ b/kernel/trace/x.h\n@@ -0,0 +1 @@\n+int x;\n")
+    for name, series in (("one", [[]]), ("another-longer-one", [[patch], []])):
         (folder := tmp_path / name).mkdir()
         monkeypatch.setenv("TRAMPLAB_CACHE", str(folder / "cache"))
         monkeypatch.setattr("tempfile.tempdir", str(folder))
-        kernel = next(build.kernels(path, [], [build.Wanted(isa, fragments.options(isa))]))
-        files.append((kernel.image.read_bytes(), kernel.vmlinux.read_bytes()))
-        assert cache.folder() == folder / "cache"
+        (kernels,) = build.kernels(path, series, [build.Wanted(isa, fragments.options(isa))])
+        files.append((kernels[-1].image.read_bytes(), kernels[-1].vmlinux.read_bytes()))
     assert files[0] == files[1]

@@ -50,8 +50,8 @@ def patched(tramplab, monkeypatch, tmp_path):
     """The command, with kernels that are not built and looks that are given: (looks without, looks with) by ISA."""
 
     def run(looks, *words, name="x.patch"):
-        def kernels(path, some, wanted, tick):
-            return [kernel(one.isa, name if some else "") for one in wanted]
+        def kernels(path, series, wanted, tick):
+            return [tuple(kernel(one.isa, name if some else "") for some in series) for one in wanted]
 
         monkeypatch.setattr(build, "kernels", kernels)
         monkeypatch.setattr(patch, "looked", lambda kernel, boot, told: looks[kernel.isa][bool(kernel.patches)])

@@ -30,9 +30,10 @@ def written(path, text):
 @pytest.mark.parametrize("text", [DIFF, HEADER + DIFF + "-- \n2.39\n\n"], ids=["diff", "mailbox"])
 def test_a_copy_is_patched_and_the_tree_is_not(tree, tmp_path, text):
     patch = written(tmp_path / "x.patch", text)
-    with source.copied(tree, [patch]) as copy:
-        assert (copy / "kernel" / "x.c").read_text() == "long x;\n" and not (copy / ".git").exists()
-        assert source.release(copy) == "6.12.3"
+    with source.copied(tree) as copy:
+        with source.patched(copy, [patch]):
+            assert (copy / "kernel" / "x.c").read_text() == "long x;\n" and not (copy / ".git").exists()
+        assert source.release(copy) == "6.12.3" and (copy / "kernel" / "x.c").read_text() == "int x;\n"
     assert (tree / "kernel" / "x.c").read_text() == "int x;\n" and not copy.exists()
 
 
@@ -54,7 +55,7 @@ def test_a_digest_is_of_names_and_content_but_not_of_git_s(tree):
 
 def test_a_patch_that_does_not_apply_names_file_and_hunk(tree, tmp_path):
     patch = written(tmp_path / "x.patch", DIFF.replace("-int x;", "-int z;"))
-    said = complaint(lambda: source.copied(tree, [patch]).__enter__())
+    said = complaint(lambda: source.patched(tree, [patch]).__enter__())
     assert said == f"{patch} does not apply: kernel/x.c, the hunk at line 1; nothing is built."
 
 
@@ -65,7 +66,7 @@ def test_a_patch_that_does_not_apply_names_file_and_hunk(tree, tmp_path):
 )
 def test_what_else_is_wrong_with_a_patch_is_git_s_own_word(tree, tmp_path, text, said):
     patch = written(tmp_path / "x.patch", text)
-    assert said in complaint(lambda: source.copied(tree, [patch]).__enter__())
+    assert said in complaint(lambda: source.patched(tree, [patch]).__enter__())
 
 
 def test_what_is_no_source_is_refused(tree, tmp_path):

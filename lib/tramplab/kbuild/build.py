@@ -54,7 +54,7 @@ ARCHES = {
 #: What every build runs, and the package of each.
 _PROGRAMS = {name: name for name in ("make", "flex", "bison", "bc", "pahole", "perl", "tar", "git")} | {"xz": "xz-utils"}
 #: The same on every day and machine.
-_FIXED = ("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=tramplab", "KBUILD_BUILD_HOST=tramplab")
+_FIXED = ("KBUILD_BUILD_VERSION=1", "KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=tramplab", "KBUILD_BUILD_HOST=tramplab")
 _TUXMAKE = (sys.executable, "-m", "tuxmake")
 #: A line of make for one file, and one that says what went wrong.
 _STEP = re.compile(r"  [A-Z][A-Z0-9_]*(?: \[M\])? +\S")
@@ -98,23 +98,30 @@ class Built(Entry, frozen=True):
 Tick = Callable[[Wanted, int, int, float], None]
 
 
-def kernels(path: Path, patches: Sequence[Path], wanted: Sequence[Wanted], tick: Tick = lambda *_: None) -> Iterator[Built]:
-    """Kernels of one source with patches, each as soon as it is there, from the cache where it was built before.
+def kernels(
+    path: Path, series: Sequence[Sequence[Path]], wanted: Sequence[Wanted], tick: Tick = lambda *_: None
+) -> Iterator[tuple[Built, ...]]:
+    """For each wanted kernel those of one source with these patches, a kernel for each item of series, as soon as they are there;
+    from the cache where they were built before. What two have in common is compiled once.
 
     Raises TramplabError for what is missing, a patch that does not apply, an option that the kernel does not take, and the first
     error of a compiler."""
     compilers = [_compiler(one) for one in wanted]
     digest = source.digest(path)
     with ExitStack() as stack:
-        tree = functools.cache(lambda: stack.enter_context(source.copied(path, patches)))
+        copied = functools.cache(lambda: stack.enter_context(source.copied(path)))
         for one, compiler in zip(wanted, compilers, strict=True):
-            key = _key(one, compiler, digest, patches)
-            built = kept(key)
-            if built is None:
-                _build(one, tree(), key, tick, digest=digest, compiler=compiler, patches=tuple(p.name for p in patches))
+            made = []
+            for patches in series:
+                key = _key(one, compiler, digest, patches)
+                if kept(key) is None:
+                    known = {"digest": digest, "compiler": compiler, "patches": tuple(p.name for p in patches)}
+                    with source.patched(copied(), patches) as tree:
+                        _build(one, tree, key, tick, **known)
                 built = kept(key)
-            assert built is not None
-            yield built
+                assert built is not None
+                made.append(built)
+            yield tuple(made)
 
 
 def every() -> Iterator[Built]:
@@ -153,10 +160,9 @@ def _key(wanted: Wanted, compiler: str, digest: str, patches: Sequence[Path]) ->
 
 
 def _build(wanted: Wanted, tree: Path, key: str, tick: Tick, **known: object) -> None:
-    """Build a kernel beside its source and keep it."""
+    """Build a kernel in a folder of its tree, on what is there from the last one, and keep it."""
     arch, build = ARCHES[wanted.isa], tree / f"build-{wanted.isa}"
-    shutil.rmtree(build, ignore_errors=True)
-    build.mkdir()
+    build.mkdir(exist_ok=True)
     start = time.monotonic()
     (build / "fragment.config").write_text(text(wanted.options), "utf-8")
     command = [*_TUXMAKE, "-C", str(tree), "-b", str(build), "-o", str(build / "out")]
@@ -180,7 +186,6 @@ def _build(wanted: Wanted, tree: Path, key: str, tick: Tick, **known: object) ->
     for path, file in ((kernel.vmlinux, "vmlinux"), (kernel.image, arch.image)):
         cache.publish(functools.partial(_moved, build / file), f"built/{path.name}")
     cache.keep(f"built/{key}.json", msgspec.json.encode(kernel).decode())
-    shutil.rmtree(build)
 
 
 def _moved(file: Path, folder: Path) -> Path:
@@ -191,8 +196,14 @@ def _make(command: list[str], wanted: Wanted) -> Iterator[int]:
     """Run tuxmake; the number of steps whenever there is one more. Raises TramplabError with the first error that it prints."""
     steps, wrong, last = 0, "", ""
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
-        start_new_session=True, env=os.environ | {"LC_ALL": "C"},
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        env=os.environ | {"LC_ALL": "C"},
+        start_new_session=True,
     ) as running:
         try:
             assert running.stdout is not None

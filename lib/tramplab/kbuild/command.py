@@ -72,7 +72,7 @@ def _build(args: argparse.Namespace) -> int:
     path, patches = source.found(args.source), [Path(name) for name in args.patch]
     kernels = []
     with unwound():
-        for kernel in build.kernels(path, patches, wanted(args), tick):
+        for (kernel,) in build.kernels(path, [patches], wanted(args), tick):
             kernels.append(kernel)
             if sys.stderr.isatty():
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -48,7 +48,7 @@ def _patch(args: argparse.Namespace) -> int:
     wanted = command.wanted(args)
     most = None if args.fail_above is None else typed(args.fail_above, "--fail-above", 0)
     with unwound():
-        pairs = list(zip(*(list(build.kernels(path, some, wanted, command.tick)) for some in ([], patches)), strict=True))
+        pairs = list(build.kernels(path, [[], patches], wanted, command.tick))
         found = {pair[0].isa: (pair[1].compiler, _compared(pair, not args.no_boot)) for pair in pairs}
     if args.json:
         print(json.dumps({isa: [vars(part) for part in parts] for isa, (_, parts) in found.items()}, indent=1))
@@ -62,7 +62,7 @@ def _patch(args: argparse.Namespace) -> int:
     return ABOVE if most is not None and growth > most else 0
 
 
-def _compared(pair: tuple[build.Built, build.Built], boot: bool) -> list[verdict.Part]:
+def _compared(pair: tuple[build.Built, ...], boot: bool) -> list[verdict.Part]:
     """What differs between a kernel without the patch and with it; nothing more is looked at where both are the same bytes."""
     before, after = pair
     if before.image.read_bytes() == after.image.read_bytes():

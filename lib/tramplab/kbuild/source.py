@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..base.errors import TramplabError
@@ -51,13 +51,20 @@ def digest(path: Path) -> str:
 
 
 @contextmanager
-def copied(path: Path, patches: Sequence[Path] = ()) -> Iterator[Path]:
-    """For a `with`: a copy of the source, with these patches applied in order. Raises TramplabError for what cannot be unpacked,
-    and a patch that does not apply."""
+def copied(path: Path) -> Iterator[Path]:
+    """For a `with`: a copy of the source. Raises TramplabError for what cannot be unpacked."""
     with temporary("tramplab-kbuild-") as folder:
-        tree = _unpacked(path, folder)
+        yield _unpacked(path, folder)
+
+
+@contextmanager
+def patched(tree: Path, patches: Sequence[Path]) -> Iterator[Path]:
+    """For a `with`: the tree, with these patches applied in order, and taken back behind it. Raises TramplabError for one that does
+    not apply."""
+    with ExitStack() as stack:
         for patch in patches:
             _apply(patch, tree)
+            stack.callback(_apply, patch, tree, "-R")
         yield tree
 
 
@@ -86,11 +93,11 @@ def _unpacked(path: Path, folder: Path) -> Path:
     return top
 
 
-def _apply(patch: Path, tree: Path) -> None:
+def _apply(patch: Path, tree: Path, *how: str) -> None:
     """Apply a diff, or a mailbox of them."""
     if not patch.is_file():
         raise TramplabError(f"there is no patch {patch}: give a file with a diff, or a mailbox as b4 writes it.")
-    command = ["git", "apply", "--unidiff-zero", str(patch.resolve())]
+    command = ["git", "apply", "--unidiff-zero", *how, str(patch.resolve())]
     alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)}  # a tree in somebody's checkout is not its part
     done = _started(command, cwd=tree, env=alone)
     if done.returncode:

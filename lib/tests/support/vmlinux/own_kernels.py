@@ -59,7 +59,7 @@ def main() -> int:
     p = argparse.ArgumentParser(description="Build small kernels and keep them in the cache.")
     p.add_argument("name", nargs="*", metavar="NAME", help=f"of {', '.join(KERNELS)}; none: all")
     wanted = [KERNELS[name].wanted for name in p.parse_args().name or KERNELS]
-    for kernel in build.kernels(source.found(PACKAGE), [], wanted, command.tick):
+    for (kernel,) in build.kernels(source.found(PACKAGE), [[]], wanted, command.tick):
         print(f"{kernel.isa}: {kernel.image}", flush=True)
     return 0
 
