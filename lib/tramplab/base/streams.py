@@ -108,17 +108,19 @@ def _text(raw: io.FileIO, like: TextIO | None, errors: str) -> io.TextIOWrapper:
 
 @contextlib.contextmanager
 def unwound() -> Iterator[None]:
-    """For a `with`: signals that would end the process at once have it leave the block first, which ends what it
-    started and removes its files."""
+    """For a `with`: the first of the signals that would end the process at once has it leave the block, which ends what it started
+    and removes its files; what comes meanwhile is not heard."""
     usual = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+
+    def leave(first: int, _: object) -> None:
+        for number in usual:
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + first)
+
     for number in usual:
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     try:
         yield
     finally:
         for number in usual:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _leave(number: int, _: object) -> None:
-    sys.exit(128 + number)
