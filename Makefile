@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site wheels test check lint bench fuzz lab serve update native kernels booted own lock clean browser qemu system spin
+.PHONY: help book text site wheels test check lint bench fuzz lab serve update native kernels booted own built lock clean browser qemu system spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -142,6 +142,12 @@ own: $(VENV)/test  ## build small kernels from Debian's Linux source into the ca
 	$(call debian,riscv64-linux-gnu-gcc,gcc-riscv64-linux-gnu,own kernels)
 	$(call debian,pahole,pahole flex bison bc libelf-dev libssl-dev linux-source-6.12,own kernels)
 	cd lib && ../$(PY) tests/support/vmlinux/own_kernels.py $(OWN)
+
+# Builds six kernels without a patch or with one, half an hour, and boots each for every probe and trial.
+built: $(VENV)/installed  ## build the kernels of the patches that the book tries, and try them (SOURCE=...: another copy of the source)
+	$(call writable,data)
+	@$(PY) -m tramplab.kbuild $(SOURCE)
+	@echo "== now: make update"
 
 # One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
 LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

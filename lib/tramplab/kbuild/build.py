@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from ..base import cache
-from ..base.entries import Entry
+from ..base.entries import Entry, IsaName
 from ..base.errors import TramplabError
 from . import source
 from .fragments import missed, text
@@ -46,7 +46,7 @@ class Arch:
     steps: int
 
 
-ARCHES = {
+ARCHES: dict[IsaName, Arch] = {
     "x86_64": Arch("x86_64", "x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu", "arch/x86/boot/bzImage", 1700),
     "arm64": Arch("arm64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "arch/arm64/boot/Image", 1700),
     "riscv64": Arch("riscv", "riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu", "arch/riscv/boot/Image", 1700),
@@ -65,7 +65,7 @@ _WRONG = re.compile(r"\berror: |undefined (?:reference|symbol)|No such file or d
 class Wanted:
     """A kernel to be built. options: those of its fragments. clang: its version, "19", or "" for GCC."""
 
-    isa: str
+    isa: IsaName
     options: Mapping[str, str]
     clang: str = ""
 
@@ -73,7 +73,7 @@ class Wanted:
 class Built(Entry, frozen=True):
     """A kernel that was built, and what from. digest: of the source. without: options of "base" that this kernel does not have."""
 
-    isa: str
+    isa: IsaName
     release: str
     digest: str
     patches: tuple[str, ...]

@@ -15,7 +15,7 @@ from ..vmlinux.open.image import open_image
 from ..vmlinux.results.result import result
 from ..vmlinux.run import measure
 from ..vmlinux.run.machine import RealMachine
-from ..vmlinux.run.races import ISAS, subjects
+from ..vmlinux.run.races import subjects
 from .build import Built
 
 #: Says which part of which kernel is looked at now.
@@ -25,7 +25,7 @@ _POINTER = 8
 
 def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dict[str, Any]:
     """What a kernel shows, as plain data: "text" in bytes, "sites", the "result" of its image as `tramplab kernel` has it, and by
-    name what is "explored", the "probes" and the "trials" of boots. boot: is it booted?"""
+    name what is "explored", the "probes" and the "trials" of boots; what could not be looked at is "unseen". boot: is it booted?"""
     opened = open_image(kernel.image)
     machine = RealMachine(opened)
     told("its hooks")
@@ -35,9 +35,11 @@ def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dic
         "sites": (opened.address("__stop_mcount_loc") - opened.address("__start_mcount_loc")) // _POINTER,
         "result": result(machine, machine.usual, measure.every(machine, machine.usual)),
     }
-    if machine.isa.name in ISAS:
-        told("its patch sites")
+    told("its patch sites")
+    try:
         out["explored"] = {scheme.name: explore(of, fetch=scheme.fetch).outcome for scheme, of in subjects(opened, None)}
+    except TramplabError as e:
+        out["unseen"] = [f"patching: {str(e).removeprefix(f'{kernel.image} ').rstrip('.')}"]
     if boot:
         out["probes"] = _probes(machine, run.How(kernel.image), told)
         out["trials"] = _trials(machine, run.How(kernel.image), told)

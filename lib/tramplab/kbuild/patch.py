@@ -10,6 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from ..base.arguments import typed
 from ..base.revision import of_package
 from ..base.streams import unwound
@@ -49,30 +51,43 @@ def _patch(args: argparse.Namespace) -> int:
     most = None if args.fail_above is None else typed(args.fail_above, "--fail-above", 0)
     with unwound():
         pairs = list(build.kernels(path, [[], patches], wanted, command.tick))
-        found = {pair[0].isa: (pair[1].compiler, _compared(pair, not args.no_boot)) for pair in pairs}
+        found = [compared(before, after, not args.no_boot) for before, after in pairs]
     if args.json:
-        print(json.dumps({isa: [vars(part) for part in parts] for isa, (_, parts) in found.items()}, indent=1))
+        print(json.dumps(to_builtins(found), indent=1))
     else:
-        head = _wrapped(f"{', '.join(p.name for p in patches)} on Linux {pairs[0][0].release}")
+        head = _wrapped(f"{', '.join(p.name for p in patches)} on Linux {found[0].release}")
         now = of_package()
         tail = _wrapped(f"Tramplab {now.commit or 'of an unknown commit'}{' with changes' * now.dirty}: {_again(args)}")
         tail = ["", *_wrapped(_UNSEEN), *tail]
         print("\n".join([*head, *verdict.text(found, LINES - len(head) - len(tail)), *tail]))
-    growth = max((part.growth for _, parts in found.values() for part in parts if part.name.endswith("instructions")), default=0)
+    growth = max((part.growth for v in found for part in v.parts if part.name.endswith("instructions")), default=0)
     return ABOVE if most is not None and growth > most else 0
 
 
-def _compared(pair: tuple[build.Built, ...], boot: bool) -> list[verdict.Part]:
-    """What differs between a kernel without the patch and with it; nothing more is looked at where both are the same bytes."""
-    before, after = pair
-    if before.image.read_bytes() == after.image.read_bytes():
-        return [verdict.Part("the boot image, byte by byte", 1, ())]
-    looks = [
-        looked(kernel, boot, functools.partial(_say, f"{kernel.isa}, {which} the patch: "))
-        for kernel, which in zip(pair, ("without", "with"), strict=True)
-    ]
-    _say("", "")
-    return verdict.parts(*looks)
+def compared(before: build.Built, after: build.Built, boot: bool = True) -> verdict.Verdict:
+    """What differs between a kernel without patches and with them; nothing more is looked at where both are the same bytes. boot:
+    are they booted?"""
+    digests = [source.digest(kernel.image) for kernel in (before, after)]
+    parts = [verdict.Part(name="the boot image, byte by byte", compared=1, changes=())]
+    unseen: list[str] = []
+    if digests[0] != digests[1]:
+        looks = [
+            looked(kernel, boot, functools.partial(_say, f"{kernel.isa}, {which} the patch: "))
+            for kernel, which in ((before, "without"), (after, "with"))
+        ]
+        _say("", "")
+        parts = verdict.parts(*looks)
+        unseen = list(dict.fromkeys(said for look in looks for said in look.get("unseen", ())))
+    return verdict.Verdict(
+        patches=after.patches,
+        isa=after.isa,
+        release=after.release,
+        compiler=after.compiler,
+        before=digests[0],
+        after=digests[1],
+        parts=tuple(parts),
+        unseen=tuple(unseen),
+    )
 
 
 def _say(of: str, what: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from ..base.entries import Entry, IsaName, Natural, Sha256, Text
 from ..base.width import WIDTH
 from ..vmlinux.results import differ
 
@@ -21,18 +23,38 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Part:
+Value = int | float | str
+
+
+class Part(Entry, frozen=True):
     """One thing that was looked at. compared: how many of it. changes: what differs, (name, before, after, and more words)."""
 
-    name: str
-    compared: int
-    changes: tuple[tuple[str, Any, Any, str], ...]
+    name: Text
+    compared: Natural
+    changes: tuple[tuple[str, Value, Value, str], ...]
 
     @property
-    def growth(self) -> int:
+    def growth(self) -> float:
         """The most that a number grows by."""
-        return max((after - before for _, before, after, _ in self.changes if _numbers(before, after)), default=0)
+        return max((b - a for _, a, b, _ in self.changes if not isinstance(a, str) and not isinstance(b, str)), default=0)
+
+
+class Verdict(Entry, frozen=True):
+    """Patches on a kernel: their files' names, the kernel's release and its compiler, the digests of what is booted without and
+    with them, what differs, and what could not be looked at."""
+
+    patches: Annotated[tuple[str, ...], Meta(min_length=1)]
+    isa: IsaName
+    release: Text
+    compiler: Text
+    before: Sha256
+    after: Sha256
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1)]
+    unseen: tuple[str, ...] = ()
+
+    def part(self, name: str) -> Part:
+        """The part of a name that has this in it."""
+        return next(part for part in self.parts if name in part.name)
 
 
 def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Part]:
@@ -40,33 +62,40 @@ def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Part]:
     hooks = differ.changes(before["result"], after["result"])
     changed = tuple((c.hook, *_instructions(c), _functions(c)) for c in hooks if c.differs)
     found = [
-        *(Part(name, 1, tuple(_differing({"all": before[key]}, {"all": after[key]}))) for key, name in _SIZES.items()),
-        Part("hooks in the image, instructions", len(hooks), changed),
+        *(_part(name, {"all": before[key]}, {"all": after[key]}) for key, name in _SIZES.items()),
+        Part(name="hooks in the image, instructions", compared=len(hooks), changes=changed),
     ]
     for key, name in _NAMES.items():
         if key in before and key in after:
-            found.append(Part(name, len(after[key]), tuple(_differing(before[key], after[key]))))
+            found.append(_part(name, before[key], after[key]))
     return found
 
 
-def text(of: Mapping[str, tuple[str, list[Part]]], room: int) -> list[str]:
-    """The lines of a verdict: ISA -> (its compiler, what differs). room: how many there may be; what is left out is counted."""
+def text(verdicts: Iterable[Verdict], room: int) -> list[str]:
+    """The lines of verdicts. room: how many there may be; what is left out is counted."""
     lines: list[str] = []
     for most in range(room, 0, -1):
-        lines = [line for isa, (compiler, found) in of.items() for line in ("", f"{isa}, {compiler}", *_lines(found, most))]
+        lines = [line for v in verdicts for line in ("", f"{v.isa}, {v.compiler}", *_lines(v, most))]
         if len(lines) <= room:
             break
     return lines
 
 
-def _lines(found: Iterable[Part], most: int) -> Iterator[str]:
-    for part in found:
+def _lines(of: Verdict, most: int) -> Iterator[str]:
+    for part in of.parts:
         changed = len(part.changes)
         said = [f"{part.compared} compared"] * (part.compared > 1) + [f"{changed or 'no'} change{'s' * (changed > 1)}"]
         yield f"  {part.name}: {', '.join(said + [f'the first {most}'] * (changed > most))}"
         for name, before, after, more in part.changes[:most]:
             line = f"{name}: {before} -> {after}{f' ({more})' * bool(more)}"
             yield "    " + textwrap.shorten(line, WIDTH - 4, break_on_hyphens=False, placeholder=" ...")
+    wrapped = textwrap.TextWrapper(WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    for why in of.unseen:
+        yield from wrapped.wrap(f"not looked at, {why}")
+
+
+def _part(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Part:
+    return Part(name=name, compared=len(after), changes=tuple(_differing(before, after)))
 
 
 def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
@@ -100,7 +129,3 @@ def _functions(change: differ.Change) -> str:
         for name, heading in differ.FIELDS.items()
         if change.before.get(name) != change.after.get(name)
     )
-
-
-def _numbers(*values: object) -> bool:
-    return all(isinstance(value, int | float) for value in values)
