@@ -189,14 +189,16 @@ def test_the_child_is_built_once_per_source(tmp_path, monkeypatch):
     isa = isas.get("riscv64")
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(run, "CHILD", Path(shutil.copytree(run.CHILD, tmp_path / "child")))
+    monkeypatch.setattr(toolchain, "PROCESS", Path(shutil.copytree(toolchain.PROCESS, tmp_path / "process")))
     first = run.child(isa)
     changed = {}
-    for file in (run.CHILD / n for n in ("text.h", "riscv64.S", "x86_64.S")):
-        before = file.read_bytes()
-        file.write_bytes(before + b"\n")
-        changed[file.name] = run.child(isa) != first
-        file.write_bytes(before)
-    assert changed == {"text.h": True, "riscv64.S": True, "x86_64.S": False}
+    for folder in (run.CHILD, toolchain.PROCESS):
+        for file in (folder / n for n in ("memory.h", "text.h", "riscv64.S", "x86_64.S") if (folder / n).exists()):
+            before = file.read_bytes()
+            file.write_bytes(before + b"\n")
+            changed[f"{folder.name}/{file.name}"] = run.child(isa) != first
+            file.write_bytes(before)
+    assert changed == {name: not name.endswith("x86_64.S") for name in changed} and len(changed) == 6
     monkeypatch.setattr(toolchain, "run_tool", lambda *_, **__: pytest.fail("a tool was run"))
     assert run.child(isa) == first
 

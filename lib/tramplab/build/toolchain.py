@@ -33,6 +33,8 @@ from .included import Included
 from .types import reader
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
+#: What each program without a libc is linked with, and may include.
+PROCESS = Path(__file__).resolve().parent / "process"
 
 #: Seconds after which the package's own guest is looked at again. To boot a kernel takes one or two thousandths of one, of which
 #: that would be a quarter; and nobody changes a source and boots the next kernel in less than this.
@@ -171,20 +173,21 @@ def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
 
 
 def program(isa: Isa, sources: Path, base: int) -> Path:
-    """A static program without a libc, from a folder's *.c and its <isa>.S, and what they include; linked at base (cached)."""
-    units = sorted(f for f in sources.iterdir() if f.suffix == ".c" or f.name == f"{isa.name}.S")
+    """A static program without a libc, from PROCESS, a folder's *.c and its <isa>.S, if any, and what they include; linked at base
+    (cached)."""
+    units = [*sorted(f for f in sources.iterdir() if f.suffix == ".c" or f.name == f"{isa.name}.S"), PROCESS / f"{isa.name}.S"]
     flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-fdebug-compilation-dir={sources.name}"]
-    flags.append(f"-ffile-prefix-map={sources}={sources.name}")
+    places = [f"-I{PROCESS}", *(f"-ffile-prefix-map={folder}={folder.name}" for folder in (sources, PROCESS))]
     link = (*_LINKED, f"--image-base={base:#x}")
-    h = hashlib.sha256(repr((flags[:-1], link, version())).encode())
-    included = Included(())
+    h = hashlib.sha256(repr((flags, link, version())).encode())
+    included = Included((PROCESS,))
     for unit in units:
         h.update("".join(f"{path.name} {sha256} " for path, sha256 in included.of(unit).items()).encode())
 
     def make(folder: Path) -> Path:
-        for unit in units:
-            run_tool("clang", *flags, "-c", str(unit), "-o", f"{unit.name}.o", cwd=folder)
-        objects = [f"{unit.name}.o" for unit in units]
+        objects = [f"{unit.parent.name}-{unit.name}.o" for unit in units]
+        for unit, name in zip(units, objects, strict=True):
+            run_tool("clang", *flags, *places, "-c", str(unit), "-o", name, cwd=folder)
         run_tool("ld.lld", *link, *objects, "-o", "program.elf", cwd=folder)
         return folder / "program.elf"
 

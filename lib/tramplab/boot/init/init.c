@@ -31,8 +31,7 @@
  *
  * Any other step that the kernel refuses writes "refused ERRNO STEP" and the next one follows.
  */
-#include "../../native/child/arch.h"
-#include "../../native/child/text.h"
+#include "text.h"
 
 #if defined(__x86_64__)
 enum {
@@ -569,7 +568,7 @@ static long step(void)
 	return 0;
 }
 
-void child(void)
+void process(void)
 {
 	char *line = plan, *next;
 	long fd;

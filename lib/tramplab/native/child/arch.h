@@ -2,30 +2,26 @@
 #ifndef CHILD_ARCH_H
 #define CHILD_ARCH_H
 
-typedef unsigned long u64;
-typedef unsigned char u8;
+#include "process.h"
 
 /* Where the guest's base registers point, and the stack its calls run on. The assembly knows the order. */
 struct base {
 	u64 task, cpu, stack;
 };
 
-long sys(long number, long a, long b, long c, long d, long e, long f);
 /* Call function(argument) on the guest's stack with the guest's base registers; returns what it returns. */
 u64 enter(u64 function, u64 argument, const struct base *base);
 
 #if defined(__x86_64__)
 enum {
-	SYS_READ = 0, SYS_WRITE = 1, SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_SIGACTION = 13, SYS_IOCTL = 16,
-	SYS_SETITIMER = 38, SYS_SIGALTSTACK = 131, SYS_PRCTL = 157, SYS_ARCH_PRCTL = 158, SYS_SETAFFINITY = 203, SYS_CLOCK_GETTIME = 228,
-	SYS_EXIT_GROUP = 231, SYS_PERF_EVENT_OPEN = 298,
+	SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_SIGACTION = 13, SYS_SETITIMER = 38, SYS_SIGALTSTACK = 131, SYS_PRCTL = 157,
+	SYS_ARCH_PRCTL = 158, SYS_SETAFFINITY = 203, SYS_CLOCK_GETTIME = 228,
 };
 enum { PC_IN_UCONTEXT = 168 };
 #else
 enum {
-	SYS_IOCTL = 29, SYS_READ = 63, SYS_WRITE = 64, SYS_EXIT_GROUP = 94, SYS_SETITIMER = 103, SYS_CLOCK_GETTIME = 113,
-	SYS_SETAFFINITY = 122, SYS_SIGALTSTACK = 132, SYS_SIGACTION = 134, SYS_PRCTL = 167, SYS_MMAP = 222, SYS_MPROTECT = 226,
-	SYS_PERF_EVENT_OPEN = 241, SYS_RISCV_FLUSH_ICACHE = 259,
+	SYS_SETITIMER = 103, SYS_CLOCK_GETTIME = 113, SYS_SETAFFINITY = 122, SYS_SIGALTSTACK = 132, SYS_SIGACTION = 134,
+	SYS_PRCTL = 167, SYS_MMAP = 222, SYS_MPROTECT = 226, SYS_RISCV_FLUSH_ICACHE = 259,
 };
 #if defined(__aarch64__)
 enum { PC_IN_UCONTEXT = 440 };

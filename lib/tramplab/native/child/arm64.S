@@ -1,23 +1,4 @@
 	.text
-/* The entry of the process: no frame, no return address, as child() wants them. It does not return. */
-	.globl	_start
-_start:	mov	x29, #0
-	mov	x30, #0
-	bl	child
-	brk	#0
-
-/* sys(number, a, ..., f): a system call, the C arguments moved to where the kernel takes them. */
-	.globl	sys
-sys:	mov	x8, x0
-	mov	x0, x1
-	mov	x1, x2
-	mov	x2, x3
-	mov	x3, x4
-	mov	x4, x5
-	mov	x5, x6
-	svc	#0
-	ret
-
 /*
  * enter(function, argument, base): as arch.h says. x29 keeps the child's stack pointer while function(argument) is on the
  * guest's. x18 holds the guest's per-CPU base and tpidr_el0 its task, where a kernel has tpidr_el1 and sp_el0.

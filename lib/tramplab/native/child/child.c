@@ -318,7 +318,7 @@ static void count_with(void)
 	end_line();
 }
 
-void child(void)
+void process(void)
 {
 	u64 batch_ns, warm;
 	struct hook *h = hooks;

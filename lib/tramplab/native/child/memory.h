@@ -5,6 +5,7 @@
 #ifndef CHILD_MEMORY_H
 #define CHILD_MEMORY_H
 
+#include "arch.h"
 #include "text.h"
 
 enum { PROT_READ = 1, PROT_WRITE = 2, PROT_EXEC = 4 };

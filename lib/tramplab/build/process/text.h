@@ -1,8 +1,8 @@
 /* Reading words and writing lines: all numbers are hexadecimal, without 0x, as the parent writes and reads them. */
-#ifndef CHILD_TEXT_H
-#define CHILD_TEXT_H
+#ifndef PROCESS_TEXT_H
+#define PROCESS_TEXT_H
 
-#include "arch.h"
+#include "process.h"
 
 /* What the compiler may call of its own accord. */
 void *memset(void *to, int byte, u64 size)

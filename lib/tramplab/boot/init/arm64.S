@@ -1,1 +1,0 @@
-#include "../../native/child/arm64.S"

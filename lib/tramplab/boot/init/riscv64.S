@@ -1,1 +1,0 @@
-#include "../../native/child/riscv64.S"

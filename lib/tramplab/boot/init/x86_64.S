@@ -1,1 +1,0 @@
-#include "../../native/child/x86_64.S"
