@@ -16,7 +16,7 @@ from .probes import TRACING, Probe
 from .protocol import Line
 from .qemu import MACHINES
 
-#: Instructions of a turn of the loop that waits for the counter's next unit, see edge() in init/init.c.
+#: Instructions of a turn of the loop that waits for the counter's next unit, see edge() in init/counting.h.
 _TURN = {"x86_64": 0, "arm64": 4, "riscv64": 3}
 _NEAR = 0.05  # instructions per call within which two blocks say the same
 _WORDS = 5  # of the kernel on a module that it refuses
