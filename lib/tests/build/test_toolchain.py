@@ -156,3 +156,13 @@ def test_only_what_has_changed_is_compiled_again(empty, sources, monkeypatch):
     monkeypatch.setattr(toolchain, "version", lambda: "clang version 99")
     build(record, cfg)
     assert sorted(seen) == sorted(every)
+
+
+def test_a_module_is_compiled_again_after_a_change_of_a_header(tmp_path):
+    """Of one that its source includes, as of the layout."""
+    (source := tmp_path / "one.c").write_text('#include "layout.h"\n#include "one.h"\nlong one = ONE + LAYOUT;\n', "utf-8")
+    made = []
+    for one, layout in ((1, 1), (2, 1), (2, 2)):
+        (tmp_path / "one.h").write_text(f"#define ONE {one}\n", "utf-8")
+        made.append(toolchain.module(isas.get("riscv64"), source, f"#define LAYOUT {layout}\n"))
+    assert len(set(made)) == 3

@@ -23,7 +23,7 @@ ATTACH = {"fentry": 24, "fexit": 25, "fmod_ret": 26, "fsession": 58, "multi": 42
 PERF_TRACEPOINT = 2
 _KPROBE_PMU = "/sys/bus/event_source/devices/kprobe/type"
 NUMBER_ELSEWHERE = 10
-#: Which handlers an fprobe has, see ko/hooks.c.
+#: Which handlers an fprobe has, see ko/fprobes.h.
 RETURN, ENTRY = 1, 8
 
 

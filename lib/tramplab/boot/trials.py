@@ -21,7 +21,7 @@ from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACIN
 SAY = "say say "
 _COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
 READING = f"read {COMMAND}"
-_CALLS, _SEGMENTS, _DECLINES, _PLACES, _DATA_SHIFT = 2, 4, 16, 32, 8  # of an fprobe, see ko/hooks.c
+_CALLS, _SEGMENTS, _DECLINES, _PLACES, _DATA_SHIFT = 2, 4, 16, 32, 8  # of an fprobe, see ko/fprobes.h
 #: For attr.exclude_user and attr.exclude_kernel of struct perf_event_attr.
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _GET_STACK = 67  # include/uapi/linux/bpf.h: bpf_get_stack()

@@ -198,17 +198,18 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
 
 
 def module(isa: Isa, source: Path, layout: str, more: Sequence[str] = ()) -> bytes:
-    """A kernel module of one C file, which includes this as "layout.h": an object for the kernel's own loader (cached). more: flags
-    of the compiler."""
+    """A kernel module of one C file and the headers beside it, with this as "layout.h": an object for the kernel's own loader
+    (cached). more: flags of the compiler."""
     own = ("-g0", "-fno-omit-frame-pointer", *_LEAVES, "-I.", f"-ffile-prefix-map={source.parent}=.")
     flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, *more, *own]
+    read = {path.name: sha256 for path, sha256 in Included(()).of(source).items()}
 
     def make(folder: Path) -> Path:
         (folder / "layout.h").write_text(layout, "utf-8")
         run_tool("clang", *flags, "-c", str(source), "-o", "module.ko", cwd=folder)
         return folder / "module.ko"
 
-    return made(make, f"{isa.name}-{_digest((flags[:-1], version(), source.read_bytes(), layout))[:24]}.ko")
+    return made(make, f"{isa.name}-{_digest((flags[:-1], version(), read, layout))[:24]}.ko")
 
 
 @functools.cache
