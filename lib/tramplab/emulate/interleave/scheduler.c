@@ -117,6 +117,36 @@ static void store_conditional(struct lab *l, void *engine, uint64_t pc, struct p
 	jump(l, engine, pc + p->length);
 }
 
+/* What an instruction that is issued says of attempts and reservations. */
+static void follow(struct lab *l, void *engine, uint64_t pc, struct place *p, int counts)
+{
+	struct cpu *c = &l->cpus[l->current];
+
+	if (p->kind == LOAD_LINKED) {
+		c->attempts += counts;
+		c->reserved = read_register(l, engine, p->base) & -l->granule;
+	} else if (p->kind == STORE_CONDITIONAL) {
+		store_conditional(l, engine, pc, p);
+	} else if (p->kind == CLEAR) {
+		c->reserved = 0;
+	} else if (p->kind == COMPARE_SWAP) {
+		c->attempts += counts;
+		l->compared = 1;
+	}
+}
+
+/* Is it another CPU's turn? Then that goes on. */
+static int handed_over(struct lab *l, void *engine, uint64_t pc)
+{
+	int n = earliest(l);
+
+	if (n == l->current)
+		return 0;
+	hold(l, engine, pc);
+	go_on(l, engine, n);
+	return 1;
+}
+
 /* Before each instruction. */
 void tramplab_turn(void *engine, uint64_t pc, uint32_t size, struct lab *l)
 {
@@ -143,15 +173,8 @@ void tramplab_turn(void *engine, uint64_t pc, uint32_t size, struct lab *l)
 		area = find_area(l, read_register(l, engine, p->base) + p->offset);
 		open = area && area->owner == SHARED_BY_ALL;
 	}
-	if (open || l->every) {
-		int n = earliest(l);
-
-		if (n != l->current) {
-			hold(l, engine, pc);
-			go_on(l, engine, n);
-			return;
-		}
-	}
+	if ((open || l->every) && handed_over(l, engine, pc))
+		return;
 	if (returns) {
 		next(l, engine);
 		return;
@@ -163,17 +186,7 @@ void tramplab_turn(void *engine, uint64_t pc, uint32_t size, struct lab *l)
 		end(l, engine, ENDLESS, pc);
 		return;
 	}
-	if (p->kind == LOAD_LINKED) {
-		c->attempts += counts;
-		c->reserved = read_register(l, engine, p->base) & -l->granule;
-	} else if (p->kind == STORE_CONDITIONAL) {
-		store_conditional(l, engine, pc, p);
-	} else if (p->kind == CLEAR) {
-		c->reserved = 0;
-	} else if (p->kind == COMPARE_SWAP) {
-		c->attempts += counts;
-		l->compared = 1;
-	}
+	follow(l, engine, pc, p, counts);
 }
 
 /* At each access that the emulator makes; type 17 is a store. */

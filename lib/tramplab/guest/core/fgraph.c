@@ -65,6 +65,7 @@ static inline struct ftrace_ret_stack *get_ret_stack(struct task_struct *t, int 
 	return (struct ftrace_ret_stack *)(t->ret_stack + *begins);
 }
 
+/* Longer than 40 lines because a kernel has it as one function, and its instructions are counted. */
 int function_graph_enter_regs(unsigned long ret, unsigned long func, unsigned long frame_pointer, unsigned long *retp,
 			      struct ftrace_regs *fregs)
 {
@@ -154,6 +155,7 @@ void ftrace_graph_func(unsigned long ip, unsigned long parent_ip, struct ftrace_
 		*parent = (unsigned long)return_to_handler;
 }
 
+/* Longer than 40 lines because a kernel has it as one function, and its instructions are counted. */
 unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 {
 	struct task_struct *t = current;

@@ -110,6 +110,7 @@ static inline void lab_end_list(unsigned long *data, int used, int reserved)
 #endif
 }
 
+/* Longer than 40 lines because a kernel has it as one function, and its instructions are counted. */
 int fprobe_fgraph_entry(struct ftrace_graph_ent *trace, struct fgraph_ops *gops, struct ftrace_regs *fregs)
 {
 	unsigned long func = trace->func, ret_ip, *data = 0;

@@ -126,6 +126,7 @@ static __attribute__((noinline)) void arch_kretprobe_fixup_return(unsigned long 
 #endif
 }
 
+/* Longer than 40 lines because a kernel has it as one function, and its instructions are counted. */
 static __attribute__((noinline)) unsigned long __kretprobe_trampoline_handler(struct pt_regs *regs, unsigned long frame)
 {
 	struct kretprobe_instance *ri = current->kretprobe_instances, *oldest = lab_oldest();

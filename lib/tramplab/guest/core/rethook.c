@@ -98,6 +98,7 @@ static __attribute__((noinline)) void arch_rethook_fixup_return(struct pt_regs *
 /*
  * Of the calls that were hooked in this frame, all of which return now, the oldest has the caller's address: where a function
  * left by a jump, the one that it jumped to found the trampoline's. Handlers run newest first.
+ * Longer than 40 lines because a kernel has it as one function, and its instructions are counted.
  */
 unsigned long rethook_trampoline_handler(struct pt_regs *regs, unsigned long frame)
 {

@@ -77,6 +77,26 @@ static int patch(struct search *s, uint64_t to, const uint32_t *codes)
 	return add(s, to, after);
 }
 
+/* Add the states after each step that thread n can make; GOES_ON, or what ends the search. */
+static int steps(struct search *s, uint64_t moment, uint32_t *codes, uint64_t n)
+{
+	uint32_t mine = codes[n];
+	const uint32_t *row = &s->first[moment * s->nr_codes + mine];
+
+	for (uint32_t at = row[0]; at < row[1]; at++) {
+		s->transitions++;
+		if (s->successors[at] & VIOLATION) {
+			s->violation = s->successors[at] & ~VIOLATION;
+			return WRONG;
+		}
+		codes[n] = s->successors[at];
+		if (!add(s, moment, codes))
+			return FULL;
+	}
+	codes[n] = mine;
+	return GOES_ON;
+}
+
 /* Visit so many states more. */
 int tramplab_search(struct search *s, uint64_t budget)
 {
@@ -96,22 +116,10 @@ int tramplab_search(struct search *s, uint64_t budget)
 		for (uint64_t n = s->nr_threads; n-- > 0; state >>= s->code_bits)
 			codes[n] = state & (((uint64_t)1 << s->code_bits) - 1);
 		for (uint64_t n = 0; n < s->nr_threads; n++) {
-			uint32_t mine = codes[n];
-			const uint32_t *row = &s->first[moment * s->nr_codes + mine];
+			int how = s->sorted && n && codes[n - 1] == codes[n] ? GOES_ON : steps(s, moment, codes, n);
 
-			if (s->sorted && n && codes[n - 1] == mine)
-				continue;
-			for (uint32_t at = row[0]; at < row[1]; at++) {
-				s->transitions++;
-				if (s->successors[at] & VIOLATION) {
-					s->violation = s->successors[at] & ~VIOLATION;
-					return WRONG;
-				}
-				codes[n] = s->successors[at];
-				if (!add(s, moment, codes))
-					return FULL;
-			}
-			codes[n] = mine;
+			if (how != GOES_ON)
+				return how;
 		}
 		for (uint32_t at = s->next_first[moment]; at < s->next_first[moment + 1]; at++)
 			if (!patch(s, s->next[at], codes))
