@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tramplab.build.assemble import assemble
-from tramplab.emulate.machine import RawRun
+from tramplab.emulate.counting.counters import RawRun
 from tramplab.lab.kernel import Kernel
 
 OFFSET = 0xC000  # in the module area, behind every generated trampoline

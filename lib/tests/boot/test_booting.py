@@ -241,6 +241,6 @@ def test_every_probe_can_be_planned(image):
     text = plan.plan(machine, list(PROBES.values()))
     assert "{" not in text and text.count("say probe ") == len(PROBES)
     for trial in trials.TRIALS.values():
-        steps = trials.steps(machine, trial)
+        steps = trial.text(machine)
         assert "{" not in steps and f"module {plan.MODULE}\n" in steps and steps.count("say say ") > 0
         assert max(len(steps), len(text)) < 1 << 17  # MAX_PLAN of init/init.c

@@ -15,8 +15,9 @@ from tramplab.emulate import image as images
 from tramplab.emulate.counting import counters
 from tramplab.emulate.engine import PAGE, Engine
 from tramplab.emulate.image import Image, Origin, Segment
-from tramplab.emulate.machine import COUNT, METERS, Machine, Places
+from tramplab.emulate.machine import COUNT, METERS, Machine
 from tramplab.emulate.memory.memory import GAP, Area, Memory, differences, runs
+from tramplab.emulate.places import Places
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.isa import ISAS
 

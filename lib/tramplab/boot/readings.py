@@ -11,7 +11,7 @@ from msgspec import Meta
 from ..base.entries import Entry, Natural, Text
 from ..isa import Isa
 from . import counted, module, plan, protocol
-from .trials import READING, SAY, Trial
+from .trial import READING, SAY, Trial
 
 PANIC = "Kernel panic"
 Number = Annotated[float, Meta(ge=0)] | Natural

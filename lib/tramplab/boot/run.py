@@ -10,11 +10,11 @@ from pathlib import Path
 from ..base.errors import TramplabError
 from ..vmlinux.open.unpacking.payload import bootable
 from ..vmlinux.run.machine import RealMachine
-from . import counted, module, plan, qemu, readings, trials
+from . import counted, module, plan, qemu, readings
 from .counted import Booted, Row
 from .probes import Probe
 from .readings import Panic, Reading
-from .trials import Trial
+from .trial import Trial
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def measured(machine: RealMachine, how: How, probes: Sequence[Probe]) -> Iterato
 def tried(machine: RealMachine, how: How, trial: Trial) -> list[tuple[str, Reading]]:
     """(label, reading) of all that a trial reads; a panic is the last. Raises TramplabError for a boot that ends otherwise."""
     read: list[tuple[str, Reading]] = []
-    text = trials.steps(machine, trial, tuple(how.modules or ()))
+    text = trial.text(machine, tuple(how.modules or ()))
     with closing(_lines(machine, how, text, module.made(machine.opened))) as lines:
         try:
             for reading in readings.read(machine.isa, lines, trial):

@@ -25,7 +25,8 @@ from ..vmlinux.run.machine import RealMachine
 from . import plan, qemu, readings, run, show
 from .probes import PROBES, Probe
 from .readings import Number, Reading
-from .trials import TRIALS, Trial
+from .trial import Trial
+from .trials import TRIALS
 
 
 class _Kernel(Entry, frozen=True):

@@ -1,26 +1,16 @@
-"""Trials of findings on a booted kernel: what is done, and what is read, under a label each.
-
-A trial is a boot of its own, because some end in a panic. Its steps are those of init/init.c, with the places of `Trial.functions`
-before the name of each: {int_sqrt.site}.
-"""
+"""Trials of findings on a booted kernel: what is done, and what is read, under a label each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
 
 from ..base.arguments import of_name
 from ..ftrace.ops import FL_RCU, FL_RECURSION
-from ..vmlinux.run.machine import RealMachine
 from . import plan
-from .probes import COMMAND, END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi, traced
+from .probes import END, ENTRY, NUMBER, PERF_TRACEPOINT, RETURN, TRACING, code, event, multi, traced
+from .trial import READING, Trial, do, ops
 
-SAY = "say say "
 _COUNT = f"count {plan.CALLS:x} {plan.BLOCKS:x}"
-READING = f"read {COMMAND}"
 _CALLS, _SEGMENTS, _DECLINES, _PLACES, _DATA_SHIFT = 2, 4, 16, 32, 8  # of an fprobe, see ko/fprobes.h
 #: For attr.exclude_user and attr.exclude_kernel of struct perf_event_attr.
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
@@ -39,30 +29,6 @@ _STACK = code(
 )
 _LEAF = plan.LEAF
 _SLEPT = "hrtimer_nanosleep"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One boot that tries a finding.
-
-    says: what is tried.
-    functions: those whose places the steps name, besides the leaf of getpid().
-    """
-
-    name: str
-    says: str
-    functions: tuple[str, ...]
-    steps: tuple[str, ...]
-
-
-def _do(command: str) -> str:
-    return f"write {COMMAND} {command}"
-
-
-def _ops(letter: str, index: int, site: str, flags: int = 0) -> str:
-    return _do(f"{letter} {index} {{{site}.site}} {flags:x}")
-
-
 _FLAGGED = f"find {TRACING}/enabled_functions {_LEAF}"
 _GUARD = Trial(
     "guard-lost",
@@ -70,37 +36,37 @@ _GUARD = Trial(
     ("int_sqrt",),
     (
         "say say plain",
-        _ops("o", 0, "leaf"),
+        ops("o", 0, "leaf"),
         _COUNT,
-        _do("O 0"),
+        do("O 0"),
         "say say guarded",
-        _ops("o", 0, "leaf", FL_RECURSION),
+        ops("o", 0, "leaf", FL_RECURSION),
         _COUNT,
         _FLAGGED,
         "say say guarded-and-plain",
-        _ops("o", 1, "leaf"),
+        ops("o", 1, "leaf"),
         _COUNT,
         "say say plain-left",
-        _do("O 1"),
+        do("O 1"),
         _COUNT,
         _FLAGGED,
-        _do("O 0"),
+        do("O 0"),
         "say say guarded-left",
-        _ops("o", 0, "leaf", FL_RECURSION),
-        _ops("o", 1, "leaf"),
-        _do("O 0"),
+        ops("o", 0, "leaf", FL_RECURSION),
+        ops("o", 1, "leaf"),
+        do("O 0"),
         _COUNT,
-        _do("O 1"),
+        do("O 1"),
         "say say none",
         _COUNT,
         "say say calls-itself-guarded",
-        _ops("c", 0, "int_sqrt", FL_RECURSION),
-        _do("x 4"),
+        ops("c", 0, "int_sqrt", FL_RECURSION),
+        do("x 4"),
         READING,
         "say say calls-itself-after",
-        _ops("o", 1, "int_sqrt"),
-        _do("O 1"),
-        _do("x 4"),
+        ops("o", 1, "int_sqrt"),
+        do("O 1"),
+        do("x 4"),
         READING,
     ),
 )
@@ -162,11 +128,16 @@ DEEP = 16
 def _nested(*sizes: int) -> Iterator[str]:
     """The steps with two fprobes on a function that is called in itself, with so much data that the task's shadow stack fills."""
     yield f"say say nested-{'-'.join(map(str, sizes))}"
-    yield from (_do(f"f {i} {{lcm.entry}} {ENTRY | RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
-    yield _ops("n", 0, "gcd")
-    yield _do(f"y 0 0 {DEEP - 1:x}")
+    yield from (do(f"f {i} {{lcm.entry}} {ENTRY | RETURN | size << _DATA_SHIFT:x}") for i, size in enumerate(sizes))
+    yield ops("n", 0, "gcd")
+    yield do(f"y 0 0 {DEEP - 1:x}")
     yield READING
-    yield from (_do("O 0"), _do("F 0"), _do("F 1"))
+    yield from (do("O 0"), do("F 0"), do("F 1"))
+
+
+def _probed(label: str, flags: int, *calls: str) -> Iterator[str]:
+    """The steps with an fprobe of these flags on a function, while calls of it are made."""
+    yield from (f"say say {label}", do(f"f 0 {{int_sqrt.entry}} {flags:x}"), *calls, READING, do("F 0"))
 
 
 _MISSED = Trial(
@@ -174,16 +145,8 @@ _MISSED = Trial(
     "calls that an fprobe loses, and its nmissed",
     ("int_sqrt", "lcm", "gcd"),
     (
-        "say say inside-handler",
-        _do(f"f 0 {{int_sqrt.entry}} {_CALLS:x}"),
-        _do("x 4"),
-        READING,
-        _do("F 0"),
-        "say say inside-handler-return",
-        _do(f"f 0 {{int_sqrt.entry}} {_CALLS | RETURN:x}"),
-        _do("x 4"),
-        READING,
-        _do("F 0"),
+        *_probed("inside-handler", _CALLS, do("x 4")),
+        *_probed("inside-handler-return", _CALLS | RETURN, do("x 4")),
         *(step for one in SIZES for other in SIZES if one <= other for step in _nested(one, other)),
     ),
 )
@@ -193,17 +156,9 @@ def _traced(name: str, call: str) -> Iterator[str]:
     """The steps that read the stack trace of an event at a return, of this call."""
     part = event("f int_sqrt%return")
     yield f"say say trace-{name}"
-    yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", _do(call))
+    yield from (*part.on, f"write {TRACING}/options/stacktrace 1", f"empty {TRACING}/trace", do(call))
     yield f"find {TRACING}/trace =>"
     yield from (f"write {TRACING}/options/stacktrace 0", *part.off)
-
-
-def _left(byte: int) -> Iterator[str]:
-    """The steps that make calls when the stack below has held this byte."""
-    yield f"say say stack-{byte:02x}"
-    yield _do(f"f 0 {{int_sqrt.entry}} {ENTRY | _SEGMENTS:x}")
-    yield from plan.READ * (_do(f"z 4 0 {byte:x}"),)
-    yield from (READING, _do("F 0"))
 
 
 _SEGMENT = Trial(
@@ -211,13 +166,14 @@ _SEGMENT = Trial(
     "whether the registers that an fprobe's handler at a return gets look complete to ftrace_get_regs() on x86-64",
     ("int_sqrt",),
     (
-        *(step for byte in (0, 0xFF) for step in _left(byte)),
+        *_probed("stack-00", ENTRY | _SEGMENTS, *plan.READ * (do("z 4 0 0"),)),
+        *_probed("stack-ff", ENTRY | _SEGMENTS, *plan.READ * (do("z 4 0 ff"),)),
         *(step for byte in (0, 0xFF) for step in _traced(f"{byte:02x}", f"z 4 0 {byte:x}")),
         *_traced("untouched", "x 4"),
     ),
 )
 #: A kprobe behind the patch site of the leaf, whose handler takes a stack trace.
-_TAKE = (_do("s 0 {leaf.entry} {leaf.inside}"), "calls 1", READING, _do("K 0"))
+_TAKE = (do("s 0 {leaf.entry} {leaf.inside}"), "calls 1", READING, do("K 0"))
 _STACKS = Trial(
     "graph-stack",
     "stack traces while the graph tracer has the return of a function on the stack",
@@ -246,11 +202,11 @@ _WINDOW = Trial(
     (
         f"write {TRACING}/set_ftrace_filter {_LEAF}",
         f"write {TRACING}/current_tracer function_graph",
-        _do("s 0 {returned}"),
+        do("s 0 {returned}"),
         "calls 1",
         "say say return",
         READING,
-        _do("K 0"),
+        do("K 0"),
     ),
 )
 #: Three fprobes on each of two functions: all want the first one's return; one wants the second one's, and two decline.
@@ -262,18 +218,18 @@ _LIST = Trial(
     (
         "say say on-both",
         *(
-            _do(f"f {3 * first + n} {{{name}.entry}} {flags:x}")
+            do(f"f {3 * first + n} {{{name}.entry}} {flags:x}")
             for first, (name, *flags_of) in enumerate(_WANTING)
             for n, flags in enumerate(flags_of)
         ),
         READING,
         "say say one-called",
-        _do("x 4"),
+        do("x 4"),
         READING,
         "say say other-called",
-        _do("y 0"),
+        do("y 0"),
         READING,
-        *(_do(f"F {n}") for n in range(6)),
+        *(do(f"F {n}") for n in range(6)),
     ),
 )
 _INSTANCE = f"{TRACING}/instances/tramplab"
@@ -281,10 +237,10 @@ _INSTANCE = f"{TRACING}/instances/tramplab"
 
 def _left_by(label: str, flags: int, *second: str) -> Iterator[str]:
     """The steps with an ops of these flags when another user of its function has come and gone."""
-    yield from (_ops("o", 0, "leaf", flags), *second, f"say say {label}", _COUNT, _FLAGGED, _do("O 0"))
+    yield from (ops("o", 0, "leaf", flags), *second, f"say say {label}", _COUNT, _FLAGGED, do("O 0"))
 
 
-_PLAIN_GONE = (_ops("o", 1, "leaf"), _do("O 1"))
+_PLAIN_GONE = (ops("o", 1, "leaf"), do("O 1"))
 _FUNCTION, _GRAPH, _SECOND = traced("function", 1), traced("function_graph", 2), traced("function_graph", 2, _INSTANCE)
 _LEAVES = Trial(
     "second-leaves",
@@ -315,16 +271,12 @@ _CALLED = (
     *("sethostname", "setdomainname", "reboot", "personality", "sysinfo", "umask", "times", "getrusage", "setpriority"),
     *("getpriority", "setpgid", "symlinkat", "linkat", "mknodat", "fchownat"),
 )
-#: ISA -> what each wait for other CPUs calls while functions are attached, on the CPU that waits: once for a wait.
-WAITS = {"x86_64": "do_sync_core", "arm64": "kick_all_cpus_sync", "riscv64": "flush_icache_all"}
-
-
 def _waiting(functions: int) -> Iterator[str]:
     """The steps that count how often the kernel waits for its CPUs while a link is put on so many functions."""
     (load, link), off = multi(False).on, multi(False).off
-    yield from (load, _do("k 0 {waits.entry} {waits.inside}"), f"say say on-{functions}")
+    yield from (load, do("k 0 {waits.entry} {waits.inside}"), f"say say on-{functions}")
     yield link.replace("{name}", " ".join(f"{{prefix}}{name}" for name in _CALLED[:functions]))
-    yield from (READING, *off, _do("K 0"))
+    yield from (READING, *off, do("K 0"))
 
 
 _MANY = Trial(
@@ -340,37 +292,3 @@ TRIALS: dict[str, Trial] = {t.name: t for t in (_GUARD, _USER, _MISSED, _SEGMENT
 def get(name: str) -> Trial:
     """A trial by name; raises TramplabError with near matches."""
     return of_name("trial", name, TRIALS)
-
-
-#: Instructions that make a function's frame record the newest, by their text.
-_FRAME = re.compile(r"mov x29, sp|add x29, sp, .*|(c\.addi4spn|addi) s0, sp, .*")
-
-
-def _framed(machine: RealMachine, function: str) -> int:
-    """The offset at which a function has made its frame record; x86-64's need none."""
-    symbol = machine.opened.image.symbols[function]
-    at = symbol.address
-    while machine.isa.name != "x86_64" and at < symbol.address + symbol.size:
-        instruction = machine.machine.instruction_at(at)
-        at += instruction.size
-        if _FRAME.fullmatch(instruction.text):
-            return at
-    return symbol.address
-
-
-def _waits(machine: RealMachine) -> dict[str, str]:
-    """The first byte of what waits call, and the offset of its first instruction that takes a kprobe: no FENCE.I does."""
-    at = machine.opened.image.symbols[WAITS[machine.isa.name]].address
-    first = machine.machine.instruction_at(at)
-    return {"entry": f"{at:x}", "inside": f"{first.size if first.mnemonic == 'fence.i' else 0:x}"}
-
-
-def steps(machine: RealMachine, trial: Trial, more: Sequence[str] = ()) -> str:
-    """The plan of a trial: the text of all steps of its boot."""
-    context: dict[str, Any] = {name: SimpleNamespace(**plan.places(machine, name)) for name in trial.functions}
-    context["leaf"] = SimpleNamespace(**plan.places(machine, _LEAF))
-    context["returned"] = f"{_framed(machine, 'ftrace_return_to_handler'):x}"
-    context["prefix"] = plan.PREFIX[machine.isa.name]
-    context["body"] = f"{context['prefix']}getpid"
-    context["waits"] = SimpleNamespace(**_waits(machine))
-    return plan.rendered(machine, [step.format_map(context) for step in trial.steps], more)

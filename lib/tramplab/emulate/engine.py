@@ -281,9 +281,7 @@ class _Batch:
         self._some = (ctypes.c_int * len(ids))()
         self._values = (ctypes.c_uint64 * len(ids))()
         size = ctypes.sizeof(ctypes.c_uint64)
-        self._places = (ctypes.c_void_p * len(ids))(
-            *(ctypes.addressof(self._values) + size * i for i in range(len(ids)))
-        )
+        self._places = (ctypes.c_void_p * len(ids))(*(ctypes.addressof(self._values) + size * i for i in range(len(ids))))
 
     def read(self, uc: unicorn.Uc) -> list[int]:
         """The values, in the order of the ids."""

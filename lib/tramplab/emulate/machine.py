@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.arguments import whole
 from ..base.errors import Recursion, TramplabError, unknown
 from . import decode, recursion, trouble
-from .counting.counters import Tally
+from .counting.counters import RawRun, Tally
 from .counting.meter import CMeter, library
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
 from .memory.memory import Area, Memory
+from .places import Places
 from .traps import Vector
 from .traps.taking import Traps
 
@@ -24,40 +24,6 @@ DEFAULT_BUDGET = 2_000_000
 _MOST_BUDGET = (1 << 64) - 1
 MAX_EVENTS = 200_000
 NONE, COUNT, RECORD = METERS = ("none", "count", "record")
-
-
-@dataclass(frozen=True)
-class Places:
-    """The memory that an image's owner reserves in a machine.
-
-    return_to: the return address of a call; code there is never executed.
-    modules: for code made at run time.
-    heap: for data.
-    stacks: one per CPU; the pages below and above each are not mapped.
-    vector: the address that breakpoints jump to; without one, a breakpoint ends the run.
-    more: further areas to map.
-    """
-
-    return_to: int
-    modules: Area
-    heap: Area
-    stacks: tuple[Area, ...]
-    vector: Vector | None = None
-    more: tuple[Area, ...] = ()
-
-
-@dataclass(frozen=True)
-class RawRun:
-    """One call as it was recorded, not yet interpreted.
-
-    registers: their values after the return.
-    tally: counts per instruction.
-    events: the recording, see counters.EVENT; empty without the meter "record".
-    """
-
-    registers: dict[str, int]
-    tally: Tally
-    events: np.ndarray
 
 
 class Machine:

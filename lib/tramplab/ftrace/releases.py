@@ -261,9 +261,7 @@ def table() -> list[dict[str, str]]:
                 s = source(i.source)
                 where = s.commit or s.message or s.text
                 value = {True: "yes", False: "no"}.get(i.value, i.value)
-                out.append(
-                    {"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where}
-                )
+                out.append({"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where})
     return out
 
 

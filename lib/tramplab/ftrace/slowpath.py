@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from ..base.errors import TramplabError
 from ..emulate.image import Image
-from . import arch
+from . import arch, common
 from .layout import Heap, OpsMemory, hash_table
 from .maker import Maker, maker_of
-from .ops import FL_DYNAMIC, FL_RCU, Agreed, Registered, Request, selected
+from .ops import Agreed, Registered, Request, selected
 from .records import IGNORE, MAKE_NOP, MODIFY_CALL, Record
 from .releases import Features
 from .site import Site
@@ -41,9 +41,7 @@ class SlowPath:
     ) -> None:
         self.image, self.features, self.makers = image, features, makers
         self.arch = arch.of(image.isa)
-        self.records = {
-            name: Record(site, features["counter_bits"], bool(features["call_ops"])) for name, site in sites.items()
-        }
+        self.records = {name: Record(site, features["counter_bits"], bool(features["call_ops"])) for name, site in sites.items()}
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
         self.memory = memory or OpsMemory(image, heap)
         self._heap = heap
@@ -239,13 +237,11 @@ class SlowPath:
             old.append(Free(self._heap, self._direct_block, "the table of direct calls that was there"))
         self._direct_block = base
         base, struct = self.image.address("lab_direct_functions"), self.image.struct("ftrace_hash")
-        return steps + [
-            word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()
-        ], old
+        return steps + [word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()], old
 
     def _update(self, functions: tuple[str, ...]) -> list[Step]:
         """The steps that bring trampolines, literals and sites in line with the records."""
-        func, op = self._common_function()
+        func, op = common.function(self.image, self.ops)
         list_func = self.image.address("ftrace_ops_list_func")
         changes, literals = [], []
         for f in functions:
@@ -259,17 +255,15 @@ class SlowPath:
         update = func != self._trace_func
         steps: list[Step] = []
         if update:
-            steps += self._patch_common(list_func, "all is served by the list function meanwhile")
+            steps += common.patch(self.image, self.arch, list_func, "all is served by the list function meanwhile")
         steps += literals
         steps += self.arch.write_sites(changes, self.features, self.image)
         if update and func != list_func:
-            steps.append(
-                word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on")
-            )
+            steps.append(word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on"))
             steps.append(Wait(Sync.WMB, "the ops is visible before the function"))
             if not self.arch.stops_machine(self.features):
                 steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the ops before the function"))
-            steps += self._patch_common(func, "the function that fits now")
+            steps += common.patch(self.image, self.arch, func, "the function that fits now")
         self._trace_func = func
         return self.arch.update_code(steps, self.features) if steps else []
 
@@ -304,27 +298,3 @@ class SlowPath:
         if record.has("CALL_OPS_EN"):
             return self.wanting(record.site.function)[0].address, "its only ops"
         return self.image.address("ftrace_list_ops"), "the list of ops"
-
-    def _common_function(self) -> tuple[int, int]:
-        """The function that the common trampolines call, and the ops they pass (update_ftrace_function).
-
-        None registered: the stub. One: its own function, unless it is dynamic or wants RCU. Otherwise the list function.
-        """
-        if not self.ops:
-            return self.image.address("ftrace_stub"), self.image.address("ftrace_list_end")
-        if len(self.ops) == 1 and not self.ops[0].flags & (FL_DYNAMIC | FL_RCU):
-            only = self.ops[0]
-            return (self.image.address("ftrace_ops_assist_func") if only.assisted else only.func), only.address
-        return self.image.address("ftrace_ops_list_func"), self.image.address("ftrace_list_end")
-
-    def _patch_common(self, func: int, why: str) -> list[Step]:
-        """The steps that repoint the call in each common trampoline, in text or in memory; none with CALL_OPS."""
-        steps: list[Step] = []
-        if "ftrace_call_dest" in self.image.symbols:
-            steps.append(word(self.image.address("ftrace_call_dest"), func, why))
-            steps.append(Wait(Sync.WMB, "the new pointer is visible before the ops that is passed on"))
-            steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the new pointer"))
-        for label in ("ftrace_call", "ftrace_regs_call"):
-            if label in self.image.symbols:
-                steps += self.arch.patch_call(self.image.address(label), func, why, self.image)
-        return steps

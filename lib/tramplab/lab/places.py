@@ -8,8 +8,8 @@ from ..base.arguments import wholes
 from ..base.errors import TramplabError
 from ..emulate.engine import PAGE
 from ..emulate.image import Image
-from ..emulate.machine import Places
 from ..emulate.memory.memory import Area
+from ..emulate.places import Places
 from ..emulate.traps import Vector
 
 STACK_SIZE = 4 * PAGE

@@ -10,9 +10,9 @@ from ..base.arguments import whole
 from ..base.errors import TramplabError
 from ..emulate.counting import counts as _counts
 from ..emulate.counting import trace as _trace
+from ..emulate.counting.counters import RawRun
 from ..emulate.counting.counts import Counts, RunCounts
 from ..emulate.decode import Instruction
-from ..emulate.machine import RawRun
 from .reading.listing import listing
 from .view import Function, View
 

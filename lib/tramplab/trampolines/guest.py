@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..emulate.machine import Places
+from ..emulate.places import Places
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
 from ..ftrace.site import Site

@@ -51,6 +51,20 @@ class Tally:
         return sum(int(executed.sum()) for _, _, executed, _ in self.stretches)
 
 
+@dataclass(frozen=True)
+class RawRun:
+    """One call as it was recorded, not yet interpreted.
+
+    registers: their values after the return.
+    tally: counts per instruction.
+    events: the recording, see EVENT; empty without the meter "record".
+    """
+
+    registers: dict[str, int]
+    tally: Tally
+    events: np.ndarray
+
+
 class Counters:
     """The counters of one stretch of text: per byte of it, how often an instruction that begins there was issued, and how
     often it was left by a taken branch.

@@ -9,8 +9,9 @@ from contextlib import ExitStack, nullcontext
 from ...base.errors import TramplabError
 from ...emulate.engine import PAGE
 from ...emulate.image import Symbol
-from ...emulate.machine import RECORD, Machine, Places
+from ...emulate.machine import RECORD, Machine
 from ...emulate.memory.memory import Area
+from ...emulate.places import Places
 from ...ftrace import arch
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Generated

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulate.counting.counters import RawRun
 from ...emulate.counting.trace import Recording
-from ...emulate.machine import RawRun
 from ...estimate import returnstack
 from ...ftrace.ops import Generated
 from ...lab.call import RecordedCall
