@@ -271,6 +271,8 @@ _CALLED = (
     *("sethostname", "setdomainname", "reboot", "personality", "sysinfo", "umask", "times", "getrusage", "setpriority"),
     *("getpriority", "setpgid", "symlinkat", "linkat", "mknodat", "fchownat"),
 )
+
+
 def _waiting(functions: int) -> Iterator[str]:
     """The steps that count how often the kernel waits for its CPUs while a link is put on so many functions."""
     (load, link), off = multi(False).on, multi(False).off

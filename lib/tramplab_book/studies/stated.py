@@ -17,7 +17,7 @@ from ..publish.classes import FIGURE
 from ..publish.figures.figure import Study
 from ..publish.figures.show import Shown
 from ..publish.findings import findings, rendered
-from ..publish.findings.findings import Finding, Stated
+from ..publish.findings.finding import Finding, Stated
 from . import with_figure
 
 

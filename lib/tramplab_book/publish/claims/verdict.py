@@ -11,7 +11,7 @@ from typing import Any
 from tramplab.base.errors import TramplabError, unknown
 
 from ..findings import findings, guard
-from ..findings.findings import Finding
+from ..findings.finding import Finding, filled
 from ..phrases import listed
 from . import claims
 from .claims import BESIDES, DEPENDS, KINDS, THEN, UNDECIDABLE, Claim
@@ -131,7 +131,7 @@ def _by_finding(claim: Claim, finding: Finding, numbers: Mapping[str, Any]) -> V
     if failed := guard.failures(claim.holds, numbers):
         return Verdict(REFUTED, f"{claim.id}: {'; '.join(failed)}.")
     shown = {name: numbers[name] for name in finding.named}
-    result = findings.filled(claim.result, f"number of {claim.id}", numbers)
+    result = filled(claim.result, f"number of {claim.id}", numbers)
     return Verdict(claim.expect, f"{stated.says} {stated.because}", shown, claim.on, stated.because, result)
 
 

@@ -12,7 +12,7 @@ from tramplab.base.errors import TramplabError, unknown
 from .. import phrases
 from ..cite import cite
 from ..findings import findings, rendered
-from ..findings.findings import Stated
+from ..findings.finding import Stated
 from ..table import text_table
 from .figure import SOURCES, Figure, Study, find, marks
 from .fitted import fitted_table

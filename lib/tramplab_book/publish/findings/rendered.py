@@ -16,7 +16,7 @@ from tramplab.base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
 from ..classes import FIGURE
 from . import findings
-from .findings import RINGS, Finding, Prior, Stated
+from .finding import KINDS, RINGS, Finding, Prior, Stated
 
 #: Where a finding was seen, in a word.
 SEEN = {
@@ -66,7 +66,7 @@ def _further(several: Sequence[Stated]) -> list[str]:
 def limits_of(several: Sequence[Stated]) -> str:
     """What is true of several findings' numbers."""
     rings = dict.fromkeys(RINGS[ring] for s in several for ring in s.finding.seen_in)
-    return " ".join([f"Seen in {'; and in '.join(rings)}.", *dict.fromkeys(findings.KINDS[s.finding.kind] for s in several)])
+    return " ".join([f"Seen in {'; and in '.join(rings)}.", *dict.fromkeys(KINDS[s.finding.kind] for s in several)])
 
 
 def in_short_html(page: str, several: Sequence[Stated], text: str) -> str:
