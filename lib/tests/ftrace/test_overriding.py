@@ -1,6 +1,5 @@
 """Overriding by hand what a release has: what comes along is shown, and what cannot be is refused."""
 
-
 import pytest
 import yaml
 

@@ -15,17 +15,14 @@ from support.publish.charts import (
     STEPS,
     bar_rows,
     both_layouts,
-    box,
     change_rows,
     fate_rows,
     heat_rows,
     line_rows,
-    marks,
-    overlap,
     picture,
     strip_rows,
-    texts,
 )
+from support.publish.svg import box, marks, overlap, texts
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish.figures.chart import heat_map, lines, stacked_bars, state_strip, theme, waterfall
 from tramplab_book.publish.figures.chart.kinds import heat

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from support import ROOT
-from support.publish.charts import both_layouts, every_kind, example, marks, texts
+from support.publish.charts import both_layouts, every_kind, example
+from support.publish.svg import marks, texts
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish.figures import vega
 from tramplab_book.publish.figures.chart import theme

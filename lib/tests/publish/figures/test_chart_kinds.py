@@ -8,20 +8,8 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from support.publish.charts import (
-    ISAS,
-    Seen,
-    bar_rows,
-    both_layouts,
-    change_rows,
-    dumbbell_rows,
-    elements,
-    line_rows,
-    marks,
-    pair_rows,
-    picture,
-    texts,
-)
+from support.publish.charts import ISAS, bar_rows, both_layouts, change_rows, dumbbell_rows, line_rows, pair_rows, picture
+from support.publish.svg import Seen, elements, marks, texts
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish.figures import chart
 from tramplab_book.publish.figures.chart import dumbbell, lines, scatter, stacked_bars, theme, waterfall

@@ -24,21 +24,16 @@ from support.publish.charts import (
     NAMED,
     bar_rows,
     both_layouts,
-    box,
     change_rows,
-    elements,
     every_kind,
     example,
-    faults,
     heat_rows,
     line_rows,
-    marks,
-    overlap,
     pair_rows,
     picture,
     strip_rows,
-    texts,
 )
+from support.publish.svg import box, elements, faults, marks, overlap, texts
 from tramplab.base.errors import TramplabError
 from tramplab_book.publish.figures import chart, inline, vega
 from tramplab_book.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall

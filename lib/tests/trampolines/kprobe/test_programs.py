@@ -1,15 +1,14 @@
-"""BPF programs on kretprobes and on links of kprobe_multi: what they are given, what a call keeps, and the hooks by name."""
+"""BPF programs on kretprobes and on links of kprobe_multi: what they are given, and what a call keeps."""
 
 import functools
 
 import pytest
 
 from support.abi import kprobe_abi
-from support.mutants.mutants import of
+from support.mutants.program_mutants import MUTANTS
 from tramplab import Fprobe, GuestFault, Kernel, Kprobe, Kretprobe, StepLimit, TramplabError
 from tramplab.ftrace.releases import parse
 from tramplab.isa import ISAS
-from tramplab.lab import hooks, measure
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 ARGUMENTS = (11, 22, 33)
@@ -243,136 +242,7 @@ def test_options_that_make_no_sense(of, wrong, said):
     assert said in str(e.value) and "\n" not in str(e.value)
 
 
-# --- The hooks by name
-
-#: With a program -> the same with a bare handler.
-PAIRS = {
-    "kprobe-bpf": "kprobe",
-    "kretprobe-bpf": "kretprobe",
-    "kprobe-brk-bpf": "kprobe-brk",
-    "kretprobe-brk-bpf": "kretprobe-brk",
-    "kprobe-multi": "fprobe",
-    "kretprobe-multi": "fprobe-exit",
-    "fprobe-bpf": "fprobe",
-}
-
-
-@every_isa
-@pytest.mark.parametrize("release", ["v6.1", "v6.9", "v6.12", "v7.2"])
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_program_costs_more_than_a_bare_handler_and_the_same_trampoline(isa, release, name):
-    """And where a release has no such probe the hook is refused, as the bare one is."""
-    features = kernel(isa, release).features
-    hook, bare = hooks.get(name), hooks.get(PAIRS[name])
-    if not hook.there(features):
-        assert name == "fprobe-bpf" or not bare.there(features)
-        with pytest.raises(TramplabError, match=f"has no {name} hook"):
-            measure.run(isa, name, release)
-        return
-    mine, other = measure.run(isa, name, release), measure.run(isa, bare.name, release)
-    assert mine.value == other.value and "lab_bpf_count" in mine.symbols and "lab_bpf_count" not in other.symbols
-    cost = [run.counts.by_component for run in (mine, other)]
-    assert cost[0]["trampoline"] == cost[1]["trampoline"]
-    assert cost[0]["core"].instructions > cost[1]["core"].instructions + 20
-
-
-def test_a_list_says_of_what_kind_a_handler_is():
-    for name, bare in PAIRS.items():
-        assert "BPF program" in hooks.get(name).title and "bare handler" in hooks.get(bare).title
-
-
-def test_the_programs_of_a_proposal_are_on_return_hooks():
-    """No kernel's, and not where fprobes are on the graph tracer; where an override brings return hooks, they are there."""
-    assert hooks.hypothetical("fprobe-bpf") and not hooks.hypothetical("kprobe-multi")
-    with pytest.raises(TramplabError, match=r"no kernel has it, and the lab makes it on x86_64 v5.18 to v6.13"):
-        measure.run("x86_64", "fprobe-bpf", "v6.16")
-    assert measure.run("arm64", "fprobe-bpf", "v6.4", rethook="freelist").value == 3
-
-
-def test_a_link_wants_a_pt_regs():
-    """Of return hooks that no kernel had on an ISA without a trampoline that fills one."""
-    k = Kernel("arm64", "v6.4", rethook="objpool", meter="count")
-    with pytest.raises(TramplabError, match=r"a pt_regs, and arm64 v6.4 .* fprobes have none; arm64 fills one v5.5"):
-        k.attach(k.function("one_arg"), links(False))
-
-
 # --- Mutants
-
-LINK, RUN, EVENT = "core/bpf_multi.c", "include/multi.h", "core/bpf_kprobe.c"
-MUTANTS = [
-    *of(
-        "arm64",
-        "v7.2",
-        "links",
-        LINK,
-        ("another beginning", "return (unsigned long)before;", "return (unsigned long)before + 4;"),
-        ("no registers made", "LINK(kernel, lab_mark_kernel(ctx))", "LINK(kernel, ctx = lab_link_regs() + 1)"),
-    ),
-    *of(
-        "arm64",
-        "v7.2",
-        "links",
-        RUN,
-        ("the context kept", "		current->bpf_ctx = old; \\\n", "		(void)old; \\\n"),
-        ("the CPU's guard kept", "	this_pcpu->bpf_prog_active -= 1; \\\n", "	barrier(); \\\n"),
-        ("the return not told", "start(ip), regs, 1, data)", "start(ip), regs, 0, data)"),
-        ("RCU's read side kept", "		rcu_read_unlock(); \\\n", "		barrier(); \\\n"),
-    ),
-    *of(
-        "arm64",
-        "v7.2",
-        "changed",
-        "include/ways.h",
-        ("no value back", "ftrace_regs_set_return_value(fregs, LAB_RETURNED(regs));", ""),
-    ),
-    *of(
-        "x86_64",
-        "v6.12",
-        "links",
-        LINK,
-        ("ENDBR not seen", "lab_endbr(instruction) ? ip - 4 : ip", "lab_endbr(instruction) ? ip : ip"),
-    ),
-    *of(
-        "x86_64",
-        "v6.12",
-        "links",
-        RUN,
-        ("migration off for good", "#define LINK_MIGRATE_ENABLE() migrate_enable()", "#define LINK_MIGRATE_ENABLE()"),
-    ),
-    *of(
-        "riscv64",
-        "v7.2",
-        "session",
-        RUN,
-        ("sessions that cannot decline", "is_kprobe_session(link->link.prog) ? err : 0", "0 * err"),
-        ("a link of another program's kind", "prog->type != BPF_PROG_TYPE_KPROBE", "prog->type == BPF_PROG_TYPE_KPROBE"),
-    ),
-    *of(
-        "x86_64",
-        "v6.12",
-        "session",
-        RUN,
-        ("links that can decline", "return prog->expected_attach_type == BPF_TRACE_KPROBE_SESSION", "return 1"),
-    ),
-    *of(
-        "riscv64",
-        "v7.2",
-        "links",
-        LINK,
-        ("as if the pair began at rec->ip", "return ip - 4;", "return ip;"),
-    ),
-    *of("riscv64", "v7.2", "links", RUN, ("another link", ".link = link, .entry_ip", ".link = 0, .entry_ip")),
-    *of("riscv64", "v7.2", "links", "riscv64/memcpy.S", ("every second word", "	addi	a1, a1, 4\n", "	addi	a1, a1, 8\n")),
-    *of(
-        "x86_64",
-        "v7.2",
-        "kretprobe",
-        EVENT,
-        ("hits not counted", "	lab_count_hit(tk);\n	flags", "	flags"),
-        ("events that perf has not opened", "	if (flags & TP_FLAG_PROFILE)\n		kretprobe", "	if (!flags)\n		kretprobe"),
-        ("no program", "!trace_call_bpf(call, regs))\n		return;", "call)\n		return;"),
-    ),
-]
 
 
 def complain(k: Kernel, what: str) -> bool:
