@@ -1,4 +1,5 @@
-"""The text twins: what the writer makes of a page, and the twins of the built book."""
+"""The text twins: what the writer makes of a page, and the twins of the built book;
+long because a page and its twin stand here whole."""
 
 import re
 import subprocess

@@ -75,7 +75,7 @@ def test_the_tests_of_a_change(changed, wanted, pages):
 def test_a_helper_picks_its_users_also_those_of_another_helper():
     """The accounting of records is a model, driven by what runs the guest."""
     of = {name: {*chosen_for([f"lib/tests/support/models/accounting_{name}.py"])} for name in ("model", "subject")}
-    assert of["subject"] == {*ALWAYS, "ftrace/test_accounting.py", "ftrace/test_patch_plans.py"}
+    assert of["subject"] == {*ALWAYS, *(f"ftrace/test_{name}.py" for name in ("accounting", "accounting_mistakes", "patch_plans"))}
     assert of["model"] == {*of["subject"], "studies/variants/test_choosing.py"}
 
 

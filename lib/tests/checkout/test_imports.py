@@ -55,6 +55,9 @@ PUBLISH = {
     "stepper": set(),
 }
 
+#: Modules of a room that others may import without a reason.
+MOST_DOORS = 15
+
 # One module each; charts are made in one folder, and data frames anywhere in the package of the book.
 ENGINES = {
     "concurrent": "tramplab/base/processes/jobs.py",
@@ -147,6 +150,23 @@ def circle(imported: dict[str, set[str]]) -> list[str]:
 def test_no_modules_import_each_other():
     assert circle(graph(modules())) == []
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) != []
+
+
+def doors(imported: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Room, a folder of a package -> its modules that others import."""
+    found: dict[str, set[str]] = {}
+    for module, names in imported.items():
+        for name in (name for name in names if name.split(".")[:2] != module.split(".")[:2]):
+            found.setdefault("/".join(name.split(".")[:2]), set()).add(name)
+    return {room: names for room, names in found.items() if (LAB.parent / room).is_dir()}
+
+
+def test_a_room_has_few_doors_or_says_why():
+    found = doors(graph(modules()))
+    assert len(found) > 18 and found["tramplab/lab"] > {"tramplab.lab.kernel", "tramplab.lab.run"}
+    many = [room for room, names in found.items() if len(names) > MOST_DOORS]
+    said = {room: ast.get_docstring(ast.parse((LAB.parent / room / "__init__.py").read_text("utf-8"))) or "" for room in many}
+    assert {room: sorted(found[room]) for room in many if "doors because" not in " ".join(said[room].split())} == {}
 
 
 def test_each_engine_is_imported_in_one_place():

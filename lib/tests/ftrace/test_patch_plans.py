@@ -1,14 +1,13 @@
 """Patch plans: the protocol of each ISA, one step at a time, and how far a site reaches."""
 
-import dataclasses
 import itertools
 
 import pytest
 
 from support.models.accounting_guest import sext
 from support.models.accounting_model import MASK
-from support.models.accounting_subject import CALLS, Subject, patched
-from tramplab import Bpf, Direct, Ops
+from support.models.accounting_subject import CALLS, Subject
+from tramplab import Direct, Ops
 from tramplab.ftrace.ops import Request
 from tramplab.ftrace.steps import Free, Step, Sync, Wait, Write
 
@@ -295,67 +294,3 @@ def test_reach_of_a_site_is_exact(isa, release):
             s.k.machine.poke(at, path.arch.call_bytes(site, end, path.features, s.k.image.address))
             assert s.guest.site(f) == end & MASK
             s.k.machine.poke(at, booted)
-
-
-def test_the_model_can_tell(monkeypatch):
-    """The comparison notices when the package's rules are broken: each of these mistakes turns it red."""
-    from tramplab.ftrace import slowpath
-    from tramplab.ftrace.records import Record
-    from tramplab.trampolines.bpf import BpfTrampolines
-    from tramplab.trampolines.saving import SavingOps
-
-    def keeps_tramp(self, name, on, put=Record.put):
-        put(self, name, on or name == "TRAMP")
-
-    def forgets_regs(self, ops, others, remove=Record.remove):
-        had = self.has("REGS")
-        remove(self, ops, others)
-        self.put("REGS", had)
-
-    def wrong_order(self, request, register=slowpath.SlowPath.register):
-        ops, steps = register(self, request)
-        self.ops.append(self.ops.pop(0))
-        return ops, steps
-
-    def keeps_ipmodify(self, ops, others, remove=Record.remove):
-        had = self.has("IPMODIFY")
-        remove(self, ops, others)
-        self.put("IPMODIFY", had)
-
-    def shares(self, direct, ipmodify=False, shares=False, check=Record.check):
-        check(self, direct, ipmodify, True)
-
-    def does_not_ask(self, ops):
-        return []
-
-    def forgets_the_jump(self, ops, create=BpfTrampolines.create):
-        steps = create(self, ops)
-        ops.direct &= ~1
-        return steps
-
-    def never_assisted(self, ops, create=SavingOps.create):
-        whole = dataclasses.replace(ops, flags=0)
-        steps = create(self, whole)
-        ops.trampoline, ops.trampoline_size, ops.generated = whole.trampoline, whole.trampoline_size, whole.generated
-        return steps
-
-    one, two = ("one_arg",), [Ops(filter=("one_arg",)), Ops(save="regs", filter=("one_arg",))]
-    mistakes = [
-        (Record, "put", keeps_tramp, two),
-        (Record, "remove", forgets_regs, two),
-        (slowpath.SlowPath, "register", wrong_order, two),
-        (Record, "remove", keeps_ipmodify, [Ops(filter=one), patched("args", one)]),
-        (Record, "check", shares, [Direct(filter=one), patched("args", one)]),
-        (slowpath.SlowPath, "_sharing", does_not_ask, [Bpf(fexit=1, filter=one), patched("args", one)]),
-        (BpfTrampolines, "create", forgets_the_jump, [Bpf(fexit=1, filter=one)]),
-        (SavingOps, "create", never_assisted, [Ops(save="live", recursion=True, filter=one)]),
-    ]
-    for owner, name, mistake, requests in mistakes:
-        s = Subject("x86_64", "v7.2")
-        with monkeypatch.context() as m, pytest.raises((AssertionError, pytest.fail.Exception)):
-            m.setattr(owner, name, mistake)
-            for request in requests:
-                s.register(request)
-                s.check()
-            s.unregister(s.model.tracers[0])
-            s.check()

@@ -180,13 +180,7 @@ def test_who_jumps_keeps_what_functions_keep(isa):
 
 #: What is broken -> (mechanism, file of the guest, its text, what stands there instead, feature, outcome before and after).
 BROKEN = {
-    "data is another's": (
-        FPROBE,
-        "core/fprobe_graph.c",
-        "own ? data + at : 0",
-        "own ? data : 0",
-        ("entry data", YES, NO),
-    ),
+    "data is another's": (FPROBE, "core/fprobe_graph.c", "own ? data + at : 0", "own ? data : 0", ("entry data", YES, NO)),
     "a value is not restored": (
         FGRAPH,
         "x86_64/fgraph.S",

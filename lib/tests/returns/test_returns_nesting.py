@@ -64,6 +64,16 @@ def test_random_trees_are_followed_as_the_model_follows_them(build, jumping, req
     assert jumps > 50 and (exhausted > 50) == (build.mechanism != FEXIT)
 
 
+def check_all_is_there(k, build, nodes, at):
+    """A call of a function without calls is seen."""
+    task = k.cpus[0].task
+    with k.attached(None, *probes(build, nodes)) as registered:
+        before = now(k, registered, [task])
+        k.machine.write(at, bytes(8))
+        k.machine.call(k.function(ROOT).address, {k.isa.fp: k.machine.stack_top - 32, k.isa.args[0]: at})
+        assert now(k, registered, [task]) - before == Counted(1, 0, 0)
+
+
 @drawn
 @every_build
 def test_calls_that_are_left_without_a_return_keep_what_they_took(build, jumping, request):
@@ -102,11 +112,7 @@ def test_calls_that_are_left_without_a_return_keep_what_they_took(build, jumping
             warnings = k.machine.read_u64(k.image.address("lab_warnings"))
             boot.boot(k.machine, cpu)
         assert warnings == 0
-        with k.attached(None, *probes(build, nodes)) as registered:
-            before = now(k, registered, [cpu.task])
-            k.machine.write(at, bytes(8))
-            k.machine.call(root.address, {k.isa.fp: k.machine.stack_top - 32, k.isa.args[0]: at})
-            assert now(k, registered, [cpu.task]) - before == Counted(1, 0, 0)
+        check_all_is_there(k, build, nodes, at)
     k.heap.give(at)
     assert gone > 50 and (unseen > 50) == (build.mechanism != FEXIT)
 

@@ -1,4 +1,5 @@
-"""Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
+"""Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things;
+long because an image is opened once for all of its tests."""
 
 import dataclasses
 import itertools

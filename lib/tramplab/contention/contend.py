@@ -1,4 +1,10 @@
-"""One run of CPUs that take nodes from a pool and give them back, and what it came to."""
+"""One run of CPUs that take nodes from a pool and give them back, and what it came to.
+
+>>> alone = contend("arm64", "freelist", 1, operations=100)
+>>> many = contend("arm64", "freelist", 8, operations=100)
+>>> alone.retries, many.retries > 1, many.pair > 2 * alone.pair
+(0.0, True, True)
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from ..base.arguments import of_name, switch, whole
 from ..base.errors import TramplabError, unknown
 from ..build.toolchain import GUEST
 from ..emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
+from .pools import Pool
 from .pools import pool as made
 
 #: When CPUs execute their next instruction. drawn: in each tick with probability one half; even: in each tick; stalls: drawn, and
@@ -122,11 +129,6 @@ def contend(
 
     Raises TramplabError for what there is not: an unknown name, less than one of anything, more CPUs than the model has; and
     Broken, which is one, if a node was handed out twice or lost.
-
-    >>> alone = contend("arm64", "freelist", 1, operations=100)
-    >>> many = contend("arm64", "freelist", 8, operations=100)
-    >>> alone.retries, many.retries > 1, many.pair > 2 * alone.pair
-    (0.0, True, True)
     """
     chosen = of_name("schedule", schedule, SCHEDULES)
     depth, operations = whole(depth, "depth", 1, _MOST), whole(operations, "operations", 1, _MOST)
@@ -135,12 +137,17 @@ def contend(
     if granule < 8 or granule & (granule - 1):
         raise TramplabError(f"a reservation of {granule} bytes is none; give granule= a power of two from 8 on.")
     at = made(isa, pool, cpus, nodes, guest)
+    counted = _run(at, Work(operations, depth, between, granule, unreduced), asleep, chosen, seed)
+    return Contended(at.kernel.isa.name, pool, cpus, len(at.setting.nodes), schedule, seed, counted)
+
+
+def _run(at: Pool, work: Work, asleep: int, schedule: Schedule, seed: int) -> np.ndarray:
+    """The counters of the CPUs, from a pool as it is at boot; raises Broken if a node was handed out twice or lost."""
     at.reset()
-    held = at.sleep(asleep) if pool != "shadow" else []
-    work = Work(operations, depth, between, granule, unreduced)
+    held = at.sleep(asleep) if at.name != "shadow" else []
     awake = replace(at.setting, nodes=[node for node in at.setting.nodes if node not in held])
-    counted = Scheduler(at.kernel.machine, awake).run(work, chosen, seed)
-    left, every = sorted([*at.free(), *held]), sorted(at.setting.nodes)
+    counted = Scheduler(at.kernel.machine, awake).run(work, schedule, seed)
+    left, every, isa = sorted([*at.free(), *held]), sorted(at.setting.nodes), at.kernel.isa.name
     if left != every:
-        raise Broken(f"{isa}: at the end the {pool} has {len(set(left))} of its {len(every)} nodes, in {len(left)} places.")
-    return Contended(at.kernel.isa.name, pool, cpus, len(every), schedule, seed, counted)
+        raise Broken(f"{isa}: at the end the {at.name} has {len(set(left))} of its {len(every)} nodes, in {len(left)} places.")
+    return counted

@@ -1,4 +1,5 @@
-"""Structures of registers that are filled in part: who fills what, who reads what, and what is concluded from the rest."""
+"""Structures of registers that are filled in part: who fills what, who reads what, and what is concluded from the rest.
+Many doors because each step to a conclusion is shown by a study of its own."""
 
 from ..base import signatures
 

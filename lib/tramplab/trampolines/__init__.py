@@ -1,4 +1,5 @@
 """The makers of trampolines, a folder each: what an ops, a direct call, BPF programs or an experiment has made for it.
+Many doors because each kind has its own request, and real kernels' trampolines are compared with the parts of BPF's.
 
 A new kind of hook is one more folder, with a KIND, and one more line here.
 """

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ..base.errors import TramplabError
 from ..emulate.image import Image
 from ..emulate.places import Places
+from ..ftrace import arch
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
 from ..ftrace.site import Site
-from ..ftrace.sites import sites
 
 #: The guest's room near its text, behind the common trampolines: since v6.16 a site of riscv64 calls nothing that is further
 #: than 2 KiB from ftrace_caller.
@@ -70,7 +70,8 @@ class Guest:
         area = places.modules
         modules = Heap(area.address, area.size, "the guest's module area is full: too many trampolines at once.")
         heap, counters = Heap(places.heap.address, places.heap.size), PerCpuCounters(image)
-        return cls(image, features, sites(image, features), near, modules, heap, counters, len(places.stacks), _gaps(image, places))
+        sites, gaps = arch.sites(image, features), _gaps(image, places)
+        return cls(image, features, sites, near, modules, heap, counters, len(places.stacks), gaps)
 
 
 def _gaps(image: Image, places: Places) -> tuple[tuple[int, int], ...]:

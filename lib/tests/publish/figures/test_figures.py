@@ -65,9 +65,7 @@ def notebook(monkeypatch):
 
 
 def test_figure_writes_the_rows_beside_the_page(gen):
-    bundle = show(
-        study(Figure("fig-x", "Per <call>?", chart=CHART, table=TABLE, alt="A & B")), "fig-x"
-    )._repr_mimebundle_()
+    bundle = show(study(Figure("fig-x", "Per <call>?", chart=CHART, table=TABLE, alt="A & B")), "fig-x")._repr_mimebundle_()
     names = {"fig-x.txt", "fig-x.csv", "fig-x.json", "fig-x.spec.json", "fig-x-narrow.spec.json", "test_figures.py.txt"}
     assert {p.name for p in gen.iterdir()} == names
     pd.testing.assert_frame_equal(pd.read_csv(gen / "fig-x.csv"), rows(), check_dtype=False)

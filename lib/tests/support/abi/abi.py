@@ -1,4 +1,4 @@
-"""The calling convention as a check that can be pointed at any lab kernel with any hook attached.
+"""The calling convention as a check that can be pointed at any lab kernel with any hook attached; long because it is one check.
 
 A state is one number. It decides the traced function and its arguments, the value of every general register, flags and modes, the
 stack pointer and the rubbish on the stack. `Hooked.check` plays it and compares with what the convention and the hook

@@ -123,7 +123,9 @@ def _spend(amount: int, cycle: int, left: int, per_cycle: int) -> tuple[int, int
 
 
 def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:
-    """Per repetition, all clocks at its end; missed: per repetition, the steps whose return is mispredicted.
+    """Per repetition, all clocks at its end; long because a step is one pass over all clocks, in the order of the pipeline.
+
+    missed: per repetition, the steps whose return is mispredicted.
 
     This loop is most of what an estimate takes: numbers are compared in place, which is twice as fast as max(), and an item is
     taken apart at once.
@@ -200,7 +202,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
 
 
 def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:
-    """Per repetition, all clocks at its end; missed as above.
+    """Per repetition, all clocks at its end, missed as above; long because a step is one pass over all clocks.
 
     A core with a late stage runs what lacks its operands `late_stage` cycles later, in the same pipe, so that nothing
     waits: a value has a cycle from which on the early stage (and every address) can have it, and one for the late stage.

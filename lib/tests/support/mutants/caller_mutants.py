@@ -1,4 +1,4 @@
-"""Mutants of what ops and direct calls come to, and of the slow path's C."""
+"""Mutants of what ops and direct calls come to, and of the slow path's C; long because each mutant is one case."""
 
 from support.mutants.mutants import of
 

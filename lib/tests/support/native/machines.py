@@ -60,14 +60,12 @@ def result(
         least = max(base + over, 0.0)
         windows = [least, least * (1.5 if hook in unquiet else 1), least * (1.4 if hook in unquiet else 1)]
         none = None if hook == "none" else [base * w for w in ((1.0, 1.5, 1.4) if "none" in unquiet else (1.0,) * 3)]
+        spread = {"ns_min": least, "ns_q1": least, "ns_median": least * (1.2 if hook in unsteady else 1), "ns_q3": 2 * least}
         rows.append(
             {
                 "hook": hook,
                 "code": "0" * 16,
-                "ns_min": least,
-                "ns_q1": least,
-                "ns_median": least * (1.2 if hook in unsteady else 1),
-                "ns_q3": 2 * least,
+                **spread,
                 "ns_over": round(over, 4),
                 "cycles_over": round(over / clock, 4),
                 "ratio_direct": round(over / direct, 4) if direct > 0 else None,
@@ -78,15 +76,8 @@ def result(
                 "agreed": hook not in unsteady and agreed(windows, clocks, none),
             }
         )
-    facts = {
-        "isa": isa,
-        "release": release,
-        "arguments": 1,
-        "cpu": cpu[0],
-        "vendor": cpu[1],
-        "date": "2026-11-22 08:50 UTC",
-        "virtualised": "no",
-    }
+    facts = {"isa": isa, "release": release, "arguments": 1, "cpu": cpu[0], "vendor": cpu[1]}
+    facts |= {"date": "2026-11-22 08:50 UTC", "virtualised": "no"}
     return Made(tuple(rows), clocks, (), (), facts)
 
 

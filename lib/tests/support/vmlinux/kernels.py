@@ -1,4 +1,5 @@
-"""Small kernels made by hand: tables of symbols in each layout that is known, BTF, relocations, and the images they lie in."""
+"""Small kernels made by hand: tables of symbols in each layout that is known, BTF, relocations, and the images they lie in;
+long because the package writes none of these."""
 
 from __future__ import annotations
 

@@ -14,14 +14,8 @@ from tramplab.isa.x86_64 import CALL, ENDBR64, JMP
 from tramplab.lab import hooks
 from tramplab.trampolines.bpf.request import MOST_PROGRAMS
 
-CAN = [
-    ("x86_64", "v5.19"),
-    ("x86_64", "v6.18"),
-    ("x86_64", "v7.2"),
-    ("arm64", "v7.2"),
-    ("riscv64", "v6.12"),
-    ("riscv64", "v7.2"),
-]
+CAN = [(isa, r) for isa, releases in (("x86_64", ("v5.19", "v6.18")), ("riscv64", ("v6.12",))) for r in releases]
+CAN += [(isa, "v7.2") for isa in ISAS]
 
 
 def hits(kernel: Kernel) -> int:
@@ -74,9 +68,8 @@ def test_it_shares_its_function_with_ops(isa, release):
     """A BPF trampoline is a direct call: with an ops beside it both run, the programs last, whichever came first."""
     for requests in ((Bpf(fexit=1), Ops()), (Ops(), Bpf(fexit=1))):
         k = Kernel(isa, release)
-        f = k.function("three_args")
-        with k.attached(f, *requests):
-            run = k.call(f, 1, 2, 3)
+        with k.attached(k.function("three_args"), *requests):
+            run = k.call("three_args", 1, 2, 3)
             assert run.value == 34 and hits(k) == 1 and sorted(run.hits) == [0, 1]
             ran = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) == "callback"]
             assert ran.index("lab_callback") < ran.index("lab_bpf_count")
@@ -130,13 +123,10 @@ def test_what_no_kernel_has_keeps_calls_and_returns_in_pairs(isa, level, far, mi
 def test_the_trampoline_saves_what_the_function_takes(isa):
     """Each argument in a register adds one store and one load on every ISA, and nothing else."""
     k = Kernel(isa)
-    sizes = []
-    for args in range(len(ISAS[isa].args) + 1):
-        f = k.function(
-            ("no_args one_arg two_args three_args four_args five_args six_args seven_args eight_args").split()[args]
-        )
-        with k.attached(f, Bpf(fentry=1)):
-            c = k.call(f, *range(args)).counts.by_component["trampoline"]
+    names, sizes = "no_args one_arg two_args three_args four_args five_args six_args seven_args eight_args".split(), []
+    for args, name in enumerate(names[: len(ISAS[isa].args) + 1]):
+        with k.attached(k.function(name), Bpf(fentry=1)):
+            c = k.call(name, *range(args)).counts.by_component["trampoline"]
         sizes.append((c.instructions, c.loads, c.stores))
     steps = {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)}
     assert steps == {(2, 1, 1)}
@@ -156,15 +146,16 @@ def test_each_argument_on_the_stack_is_loaded_and_stored_and_for_the_function_on
         assert {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)} == {step}
 
 
-@pytest.mark.parametrize("isa, function, cleared", [("x86_64", "int_seventh", 1), ("arm64", "uneven_ninth", 4)])
-def test_what_is_no_argument_of_a_word_on_the_stack_is_cleared(isa, function, cleared):
+@pytest.mark.parametrize(
+    "isa, function, plain, words, cleared",
+    [("x86_64", "int_seventh", "seven_args", 7, 1), ("arm64", "uneven_ninth", "eleven_args", 11, 4)],
+)
+def test_what_is_no_argument_of_a_word_on_the_stack_is_cleared(isa, function, plain, words, cleared):
     """x86-64 clears half of the only word there by a store; arm64 each that is not full by two shifts."""
-    k, words = Kernel(isa), {"int_seventh": 7, "uneven_ninth": 11}
-    plain = {7: "seven_args", 11: "eleven_args"}[words[function]]
-    counts = []
+    k, counts = Kernel(isa), []
     for name in (plain, function):
         with k.attached(k.function(name), Bpf(fentry=1)):
-            counts.append(k.call(name, *range(words[function])).counts.by_component["trampoline"])
+            counts.append(k.call(name, *range(words)).counts.by_component["trampoline"])
     assert counts[1].instructions - counts[0].instructions == cleared
     assert counts[1].stores - counts[0].stores == (isa == "x86_64")
 
@@ -184,9 +175,8 @@ def test_x86_calls_a_function_with_words_on_the_stack_with_the_stack_aligned(rel
 def test_on_riscv_the_site_reaches_it_only_through_ftrace_caller_since_the_auipc_is_fixed():
     for release, through in (("v6.12", False), ("v7.2", True)):
         k = Kernel("riscv64", release)
-        f = k.function("one_arg")
-        with k.attached(f, Bpf(fentry=1)):
-            run = k.call(f, 1)
+        with k.attached(k.function("one_arg"), Bpf(fentry=1)):
+            run = k.call("one_arg", 1)
         assert ("ftrace_caller" in {run.symbol_of(s.pc) for s in run.steps}) == through
 
 
@@ -219,9 +209,7 @@ def test_arm64_counts_entries_without_exclusives_since_v7_0():
         assert ran("arm64", release, fentry=1)[1] & {"ldxr", "stxr"} == exclusives
 
 
-@pytest.mark.parametrize(
-    ("release", "pad"), [("v6.1", False), ("v6.2", True), ("v6.7", True), ("v6.8", False), ("v7.2", False)]
-)
+@pytest.mark.parametrize(("release", "pad"), [("v6.1", False), ("v6.2", True), ("v6.7", True), ("v6.8", False), ("v7.2", False)])
 def test_x86_has_a_landing_pad_while_every_trampoline_had_one(release, pad):
     k = Kernel("x86_64", release)
     with k.attached(k.function("two_args"), Bpf(fentry=1)) as (ops,):
@@ -250,14 +238,8 @@ def test_what_the_lab_does_not_know_the_shape_of_is_refused():
         (lambda: Bpf(fentry=-1, fexit=3), "a BPF trampoline needs at least one program"),
         (lambda: Bpf(fentry=1, level="pop"), "level= is for fexit and fmod_ret programs, one of jump, pop."),
         (lambda: Bpf(fexit=1, level="push"), "level= is for fexit and fmod_ret programs, one of jump, pop."),
-        (
-            lambda: Bpf(fentry=20, fexit=19),
-            f"39 programs are too many for one trampoline; a function can have {MOST_PROGRAMS}.",
-        ),
-        (
-            lambda: hooks.requests(hooks.get("bpf-fexit"), 39),
-            "39 callbacks cannot be attached by bpf-fexit; choose 1 to 38.",
-        ),
+        (lambda: Bpf(fentry=20, fexit=19), f"39 programs are too many for one trampoline; a function can have {MOST_PROGRAMS}."),
+        (lambda: hooks.requests(hooks.get("bpf-fexit"), 39), "39 callbacks cannot be attached by bpf-fexit; choose 1 to 38."),
     ],
 )
 def test_impossible_requests(make, message):

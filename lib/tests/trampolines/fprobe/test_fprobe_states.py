@@ -1,5 +1,6 @@
 """fprobes in states that few calls meet: one that is disabled or unregistered while a call is on its way, words that are used
-again, a CPU that RCU does not watch. Each check fails on the mutants that name it (support/mutants/fprobe_mutants.py).
+again, a CPU that RCU does not watch. Each check fails on the mutants that name it (support/mutants/fprobe_mutants.py);
+long because each state is one check.
 """
 
 from collections.abc import Iterator

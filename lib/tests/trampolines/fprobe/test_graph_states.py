@@ -1,6 +1,6 @@
 """The function graph tracer in states that few calls meet: a tracer that pauses or has gone while a call is on its way, an
 interrupt between two stores, a shadow stack that is gone. Each check fails on the mutants that name it
-(support/mutants/graph_mutants.py).
+(support/mutants/graph_mutants.py); long because each state is one check.
 """
 
 from collections.abc import Iterator

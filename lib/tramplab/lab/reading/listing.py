@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from ...base.width import WIDTH
 from ...emulate.counting.trace import Issued
-
-_ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
+from .wording import named
 
 
 def listing(
@@ -35,19 +33,6 @@ def listing(
     if len(steps) > limit:
         lines.append(f"... {len(steps) - limit} more instructions")
     return "\n".join(lines)
-
-
-def named(text: str, name_of: Callable[[int], str | None]) -> str:
-    """An instruction's text with addresses replaced by the symbols that lie there.
-
-    >>> named("bl #0xffff800080000020", lambda a: "ftrace_caller")
-    'bl ftrace_caller'
-    """
-
-    def name(m: re.Match) -> str:
-        return name_of(int(m.group().lstrip("#"), 16)) or m.group()
-
-    return _ADDRESS.sub(name, text)
 
 
 def _moved(step: Issued) -> str:

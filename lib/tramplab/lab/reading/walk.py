@@ -38,11 +38,7 @@ def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
     isa, function = kernel.isa, kernel.function(function)
     free = [r for r in isa.registers if r not in {*isa.fixed, isa.sp, isa.fp, isa.link, *isa.args[: len(arguments)]}]
     marks = {r: _MARK + n for n, r in enumerate(free)}
-    try:
-        start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks, function.name))
-    except TramplabError:
-        boot(kernel.machine, kernel.cpus[0])  # the call may have ended with a guard held or preemption off
-        raise
+    start, moments = _stepped(kernel, function, arguments, marks)
     run = kernel.call(function, *arguments, registers=marks)
     require_same(function, [m.pc for m in moments], run)
     say = _wording(kernel, run, moments, start[isa.sp], {value: r for r, value in marks.items()})
@@ -61,6 +57,17 @@ def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
         "steps": _steps(moments, list(code), begin, say),
         "milestones": marks_at,
     }
+
+
+def _stepped(
+    kernel: Kernel, function: Function, arguments: tuple[int, ...], marks: dict[str, int]
+) -> tuple[dict[str, int], list[Moment]]:
+    """The call step by step: the registers at its start, and what each step did."""
+    try:
+        return _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks, function.name))
+    except TramplabError:
+        boot(kernel.machine, kernel.cpus[0])  # the call may have ended with a guard held or preemption off
+        raise
 
 
 def _code(kernel: Kernel, run: Run, moments: list[Moment], say: Wording) -> tuple[list[list[str]], dict[int, list]]:

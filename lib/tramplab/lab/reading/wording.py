@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .listing import named
-
 #: The stack pointer at the function's first byte: places on the stack are told from there.
 TOP = "S"
 #: Suffix for a register's value at the function's first byte, if the caller put nothing there on purpose: "x8@0".
@@ -17,6 +15,7 @@ _DIGIT = 10  # below, decimal and hexadecimal are the same
 _SMALL = 1 << 12  # offsets; no kernel address is that close to 0, or to 2^64
 #: A branch of riscv64, which is decoded with the distance it goes.
 _RELATIVE = re.compile(r"((?:c\.)?(?:b(?:eq|ne|lt|ge|gt|le)u?z?|j|jal)) (|.*, )(-?(?:0x[0-9a-f]+|\d+))")
+_ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 _MINUS = re.compile(r"0xfffffffffffff([0-9a-f]{3})\b")
 
 
@@ -85,3 +84,16 @@ def shorter(text: str) -> str:
     text = re.sub(r"( [a-z]\w*, )qword ", r"\1", text)
     text = re.sub(r" ([+*-]) ", r"\1", text)
     return _MINUS.sub(lambda m: f"-{0x1000 - int(m[1], 16):#x}", text)
+
+
+def named(text: str, name_of: Callable[[int], str | None]) -> str:
+    """An instruction's text with addresses replaced by the symbols that lie there.
+
+    >>> named("bl #0xffff800080000020", lambda a: "ftrace_caller")
+    'bl ftrace_caller'
+    """
+
+    def name(m: re.Match) -> str:
+        return name_of(int(m.group().lstrip("#"), 16)) or m.group()
+
+    return _ADDRESS.sub(name, text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ftrace.facts import parse
+from ...ftrace.releases import parse
 from ...ftrace.steps import Sync, Wait
 from ..subject import Planned, Subject, replanned
 

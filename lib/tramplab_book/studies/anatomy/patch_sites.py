@@ -13,7 +13,7 @@ from tramplab.ftrace.site import Site
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
-from tramplab.lab.reading.listing import named
+from tramplab.lab.reading.wording import named
 
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from tramplab.ftrace.facts import parse
+from tramplab.ftrace.releases import parse
 from tramplab.vmlinux.results.beside import Pair, pairs
 from tramplab.vmlinux.saved import saved
 
