@@ -9,7 +9,6 @@ import pandas as pd
 from tramplab.base.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Registered
-from tramplab.ftrace.steps import Write
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.trampolines.fitting import FittingSlowPath
@@ -40,12 +39,11 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, release, observer (what it needs), step, ops (what is attached, by need, the observer first), hypothetical
     (true: no kernel fits trampolines), saves (of the fitted trampoline), total (instructions of one call through it), usual
-    (the same with the kernel's own choice; missing where it has no trampoline for all registers), writes (to the patch site
-    for this step), usual_writes, seen (how often the observer ran), right (is the result the unhooked call's?), differs and
-    promised (what it saw otherwise than at first: of all that it can read, and of what its ops was promised). Releases whose
-    trampolines hand over no ftrace_regs are left out.
+    (the same with the kernel's own choice; missing where it has no trampoline for all registers), seen (how often the observer
+    ran), right (is the result the unhooked call's?), differs and promised (what it saw otherwise than at first: of all that it
+    can read, and of what its ops was promised). Releases whose trampolines hand over no ftrace_regs are left out.
     """
-    frame = pd.DataFrame(every_release(_played)).astype({"usual": "Int64", "usual_writes": "Int64"})
+    frame = pd.DataFrame(every_release(_played)).astype({"usual": "Int64"})
     frame.attrs["units"] = UNITS
     return frame
 
@@ -67,8 +65,8 @@ def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
         differs = observer.differing(first, fitting["saw"])
         promised = [f for f in differs if _is_promised(f, need)]
         row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": fitting["saves"], "total": fitting["total"]}
-        row |= {"usual": as_usual.get("total"), "writes": fitting["writes"], "usual_writes": as_usual.get("writes")}
-        row |= {"seen": fitting["seen"], "right": fitting["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
+        row |= {"usual": as_usual.get("total"), "seen": fitting["seen"], "right": fitting["right"]}
+        row |= {"differs": " ".join(differs), "promised": " ".join(promised)}
         records.append(row)
     return records
 
@@ -91,34 +89,23 @@ class _Played:
 
     def __init__(self, isa: str, release: str, fitting: bool) -> None:
         self.kernel, self._fitting = Kernel(isa, release, slow_path="fitting" if fitting else ""), fitting
-        self._site = self.kernel.function(FUNCTION).site
         self._result = self.kernel.call(FUNCTION, *ARGUMENTS).value
         self._attached: list[tuple[str, Registered]] = []
-        self._refused = False
 
     def reach(self, ops: tuple[str, ...]) -> dict[str, Any]:
-        """Attach or detach the last one, and call. Nothing where the kernel cannot serve one of them; writes of the step after
-        that one are missing, as there is nothing to detach."""
-        writes = 0
-        refused, self._refused = self._refused, False
+        """Attach or detach the last one, and call. Nothing where the kernel cannot serve one of them."""
         while len(self._attached) > len(ops):
-            writes += self._apply(self.kernel.slowpath.unregister(self._attached.pop()[1]))
+            self.kernel.apply(self.kernel.slowpath.unregister(self._attached.pop()[1]))
         for need in ops[len(self._attached) :]:
             callback = "lab_callback" if self._attached else observer.CALLBACK
             request = Ops(save=NEEDS[need][not self._fitting], callback=callback, filter=(FUNCTION,))
             try:
                 registered, steps = self.kernel.slowpath.register(request)
             except TramplabError:
-                self._refused = True
                 return {}
             self._attached.append((need, registered))
-            writes += self._apply(steps)
-        return {"writes": None if refused else writes, **self._call()}
-
-    def _apply(self, steps: list[Any]) -> int:
-        """Carry out a plan; how often it writes the site."""
-        self.kernel.apply(steps)
-        return sum(isinstance(step, Write) and self._site.holds(step.address) for step in steps)
+            self.kernel.apply(steps)
+        return self._call()
 
     def _call(self) -> dict[str, Any]:
         """One call: what the observer saw, how often it and the others ran, and what it took."""
