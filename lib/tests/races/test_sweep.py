@@ -2,15 +2,12 @@
 
 import json
 import os
-import random
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from support.base.without_workers import without_workers
-from support.complaints import complaint
 from tramplab import cli
 from tramplab.base import state
 from tramplab.base.processes.progress import Progress
@@ -20,7 +17,6 @@ from tramplab.races.explore import explore
 from tramplab.races.model.fetches import MODELS
 from tramplab.races.scenarios import every
 from tramplab.races.scenarios.every import Scenario, explored, scenarios
-from tramplab.races.scenarios.saved import Saved, digest
 from tramplab.races.schemes.schemes import SCHEMES, scheme
 
 MOST = 1_000_000
@@ -158,10 +154,7 @@ def test_what_a_killed_process_left_of_a_line_is_cut_off(sweep, saved, cut):
     ("change", "words"),
     [
         (lambda text: "my thesis", ["is not of `explore --all`"]),
-        (lambda text: sealed(text, 1, lambda head: head.update(threads=2)), ["is of --threads 2 and --max-states 20000000"]),
-        (lambda text: sealed(text, 1, lambda head: head.update(sources="0")), ["is of other sources (0)"]),
-        (lambda text: text.replace('"threads": 3', '"threads": 2', 1), ["is damaged in line 1"]),
-        (lambda text: re.sub(', "sha256": "[0-9a-f]*"', "", text), ["has no checksums", "made again"]),
+        (lambda text: edited(text, 1, lambda head: head.update(threads=2)), ["is of --threads 2 and --max-states 20000000"]),
         (lambda text: text.replace('"unsafe"', '"safe"', 1), ["is damaged in line 4"]),
         (lambda text: text + text.splitlines(keepends=True)[4], [f"is damaged in line {ALL + 2}"]),
         (lambda text: text + "nothing\n", [f"is damaged in line {ALL + 2}"]),
@@ -174,15 +167,6 @@ def test_a_file_of_something_else_is_a_sentence_and_stays(sweep, saved, change, 
     assert (status, out, err.count("\n")) == (2, "", 1) and err.startswith(f"tramplab: {saved} ")
     assert all(word in err for word in words) and "give --save another name, or remove the file." in err
     assert saved.read_text("utf-8") == other
-
-
-def test_no_byte_of_a_line_can_be_changed(saved):
-    """Whatever else is there in its place."""
-    before, rng = saved.read_bytes(), random.Random(5)
-    second = before.index(b"\n") + 1
-    for at in [*range(second - 5, second + 5), *(rng.randrange(len(before)) for _ in range(300))]:
-        saved.write_bytes(before[:at] + bytes([before[at] ^ 1 << rng.randrange(8)]) + before[at + 1 :])
-        complaint(lambda: Saved(saved, 3, 20_000_000))
 
 
 @pytest.mark.parametrize(
@@ -200,23 +184,21 @@ def test_no_byte_of_a_line_can_be_changed(saved):
         lambda r: r.pop("kernel"),
     ],
 )
-def test_what_says_two_things_is_refused_whatever_its_checksum(sweep, saved, change):
+def test_what_says_two_things_is_refused(sweep, saved, change):
     """A verdict and its words, a scheme and its ISA; and what is of another type."""
-    other = sealed(saved.read_text("utf-8"), 4, change)
+    other = edited(saved.read_text("utf-8"), 4, change)
     saved.write_text(other, "utf-8")
     status, out, err = sweep(SMALL, "--save", saved)
     said = f"tramplab: {saved} is damaged in line 4: give --save another name, or remove the file.\n"
     assert (status, out, err) == (2, "", said) and saved.read_text("utf-8") == other
 
 
-def sealed(text: str, number: int, change) -> str:
+def edited(text: str, number: int, change) -> str:
     """A file with a line changed, as if it had been written so."""
     lines = text.splitlines(keepends=True)
     said = json.loads(lines[number - 1])
-    assert said.pop("sha256")
     change(said)
-    name = "tramplab explore --all" if number == 1 else lines[0]
-    lines[number - 1] = json.dumps({**said, "sha256": digest(name, json.dumps(said))}) + "\n"
+    lines[number - 1] = json.dumps(said) + "\n"
     return "".join(lines)
 
 

@@ -1,13 +1,11 @@
 """Results of many scenarios in a file of JSON lines: each is appended as soon as it is known, and in the end they are sorted.
 
 The first line has a digest of the sources, the number of threads and the limit of states. A file with the same first line is gone
-on with; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first line,
-and is ignored without.
+on with; what a process that was killed has left of a line is cut off. A line whose parts do not agree is refused.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -27,8 +25,6 @@ from ..schemes.schemes import SCHEMES, scheme
 from .every import Scenario
 
 _KIND = "tramplab explore --all"
-#: The last key of a line, and the beginning of a scenario's line.
-_SEAL, _RESULT = "sha256", b'{"scheme": "'
 _OTHER = f"is not of `{_KIND.removeprefix('tramplab ')}`"
 _PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "races")
 _FACTS = ("releases.yml", "addresses.yml")
@@ -82,7 +78,7 @@ class Saved:
         self._path = path
         self._about = {"kind": _KIND, "sources": states.of(_PARTS, _FACTS), "threads": threads, "max_states": most}
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self._head = _sealed(_KIND, self._about)
+        self._head = _line(self._about)
         try:
             with path.open("ab+") as f:
                 f.seek(0)
@@ -110,7 +106,7 @@ class Saved:
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
             try:
-                before, line = os.fstat(handle).st_size, self._line(result)
+                before, line = os.fstat(handle).st_size, _line(result)
                 try:
                     while line:
                         line = line[os.write(handle, line) :]
@@ -124,22 +120,21 @@ class Saved:
 
     def sort(self) -> None:
         """Put the file in order, whole or not at all: the same bytes in whatever order they came."""
-        write_whole(self._path, self._head + b"".join(map(self._line, sorted(self._found.values(), key=_place))))
+        write_whole(self._path, self._head + b"".join(map(_line, sorted(self._found.values(), key=_place))))
 
     def _read(self, data: bytes) -> int:
         """Take in what a file holds; returns how many bytes of it are whole lines."""
         lines = data.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
             left = lines.pop()
-            begins = _RESULT if lines else self._head
-            if not begins.startswith(left[: len(begins)]):
-                raise self._no(f"is damaged in line {len(lines) + 1}" if lines else _OTHER)
+            if not lines and not self._head.startswith(left):
+                raise self._no(_OTHER)
         if not lines:
             return 0
         self._check_head(lines[0])
         for number, line in enumerate(lines[1:], 2):
-            result = self._result(line)
-            if result is None or _of(result) in self._found:
+            result = _said(line)
+            if result is None or not self._takes(result) or _of(result) in self._found:
                 raise self._no(f"is damaged in line {number}")
             self._found[_of(result)] = result
         return sum(map(len, lines))
@@ -149,21 +144,10 @@ class Saved:
         about = _said(line)
         if about is None or about.get("kind") != _KIND:
             raise self._no(_OTHER)
-        if _SEAL not in about:
-            raise self._no("has no checksums, as those of older versions; it is to be made again")
-        if line != _sealed(_KIND, {key: value for key, value in about.items() if key != _SEAL}):
-            raise self._no("is damaged in line 1")
         if about.get("sources") != self._about["sources"]:
             raise self._no(f"is of other sources ({about.get('sources')}) than these ({self._about['sources']})")
         if line != self._head:
             raise self._no(f"is of --threads {about.get('threads')} and --max-states {about.get('max_states')}")
-
-    def _result(self, line: bytes) -> dict[str, Any] | None:
-        """The result in a line; None if the line was changed, or its result does not belong into this file."""
-        record = _said(line)
-        if record is None or record.pop(_SEAL, None) is None or line != self._line(record):
-            return None
-        return record if self._takes(record) else None
 
     def _takes(self, result: dict[str, Any]) -> bool:
         """Does a result belong into this file, has it all keys, and does its verdict agree with the rest?"""
@@ -176,21 +160,12 @@ class Saved:
         named = {b["name"] for b in result["barriers"]}
         return all(result[key] == value for key, value in of.items()) and named.issuperset(result["without"]) and _agrees(result)
 
-    def _line(self, result: dict[str, Any]) -> bytes:
-        return _sealed(self._head.decode(), result)
-
     def _no(self, why: str) -> TramplabError:
         return TramplabError(f"{self._path} {why}: give --save another name, or remove the file.")
 
 
-def digest(name: str, what: str) -> str:
-    """The checksum of a line; name: the head of its file, so that the line of another file has another one."""
-    return hashlib.sha256(f"{name}\0{what}".encode()).hexdigest()
-
-
-def _sealed(name: str, what: dict[str, Any]) -> bytes:
-    """A line, with its checksum as its last key."""
-    return json.dumps({**what, _SEAL: digest(name, json.dumps(what))}).encode() + b"\n"
+def _line(what: dict[str, Any]) -> bytes:
+    return json.dumps(what).encode() + b"\n"
 
 
 def _said(line: bytes) -> dict[str, Any] | None:
