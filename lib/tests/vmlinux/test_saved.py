@@ -117,6 +117,9 @@ def test_what_runs_follows_from_what_is_attached(found):
         assert cost["bpf-fexit"] > cost["bpf-fentry"] > cost["direct"] if "direct" in cost else True
     for row in measured.values():
         assert set(row["components"]) == set(COMPONENTS)
+        for n, what in enumerate(("instructions", "loads", "stores")):
+            in_parts = sum(row["components"][part][what] for part in ("trampoline", "core"))
+            assert sum(counts[n] for counts in row["symbols"].values()) == in_parts
         assert row["frame_bytes_written"] <= row["frame_bytes"] <= max(row["stack_bytes"], row["frame_bytes"])
     calls_ops = found["kernel"]["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"] or found["kernel"]["isa"] == "x86_64"
     assert (cost["ops+10-elsewhere"] == cost["ops"]) == calls_ops

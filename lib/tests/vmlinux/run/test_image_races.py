@@ -160,11 +160,11 @@ def test_the_file_is_written_as_it_is_read(tmp_path):
     path = tmp_path / "races.json"
     data = races_saved.read()
     path.write_text(races_saved.text(data), "utf-8")
-    assert races_saved._read(path) == data
+    assert store.read(path, races_saved.File, races_saved.wanted()) == data
     for spoilt, complaint in (
         (races_saved.text(data).replace('"pair", "steps"', '"pear", "steps"', 1), "pear"),
         (races_saved.text(data).replace(data["kernels"][0]["sha256"], "0" * 64), "another image"),
     ):
         path.write_text(spoilt, "utf-8")
         with pytest.raises(TramplabError, match=complaint):
-            races_saved._read(path)
+            store.read(path, races_saved.File, races_saved.wanted())

@@ -5,13 +5,12 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from ...base.entries import Entry, Natural, Positive
 from ...base.errors import TramplabError
 from ...base.paths import data_file
-from ...races.explore import SAFE, THREADS, explore
+from ...races.explore import THREADS, explore
 from ...races.model.executions import Executions
 from ...races.model.fetches import MODELS, Model
 from ...races.model.verdicts import Property
@@ -49,7 +48,7 @@ def wanted() -> tuple[Package, ...]:
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it says something else than it may, or is of other images than those that are
     listed."""
-    return _read(data_file(FILE))
+    return store.read(data_file(FILE), File, wanted())
 
 
 def made(package: Package) -> dict[str, Any]:
@@ -79,13 +78,3 @@ def main() -> int:
         return text({"threads": THREADS, "kernels": kernels})
 
     return store.remake(FILE, File, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content = store.read(path, File, wanted())
-    for kernel in content["kernels"]:
-        tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
-        if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):
-            mistake = "a scheme is there twice, or what is safe has steps to what is not"
-            raise TramplabError(f"{path.name}: {kernel['name']}: {mistake}: run `make kernels`.")
-    return content

@@ -16,7 +16,6 @@ from ...base import documents
 from ...base.entries import Entry, IsaName, Natural, Release, Sha256, checked
 from ...base.errors import TramplabError
 from ...base.paths import temporary
-from ...emulate.counting.counts import COMPONENTS
 from ...ftrace import releases
 from .. import hooks
 from ..booted.mitigations import NONE
@@ -28,9 +27,6 @@ from ..run.machine import FUNCTION
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"
-#: The keys of a measured hook's row.
-_MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
-_COUNTED = ("instructions", "loads", "stores")
 _MISSED = ("own", "outer")
 
 _Span = tuple[Annotated[str, Meta(pattern="^0x[0-9a-f]+$")], Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]]
@@ -142,31 +138,14 @@ def nearest(isa: str, release: str) -> dict[str, Any]:
 
 
 def read(package: Package) -> dict[str, Any]:
-    """The saved result of an image; raises TramplabError where it is not whole, not as it may be, or of another image."""
+    """The saved result of an image; raises TramplabError where it is not as it may be, or of another image."""
     name = f"kernels/{package.name}.json"
     result: dict[str, Any] = documents.read(name)
     checked(name, result, _File)
     image = {n: getattr(package, n) for n in ("sha256", "isa", "release")}
     if result["package"] != _about(package) or not result["kernel"].items() >= image.items():
         raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
-    hooks = [row["hook"] for row in result["hooks"]]
-    if hooks[0] != "none" or len(set(hooks)) < len(hooks):
-        raise TramplabError(f"{name}: the first hook is none, and each is there once: run `make kernels`.")
-    for row in result["hooks"]:
-        if not _whole(row):
-            raise TramplabError(f"{name}: what is counted of {row['hook']} lacks something or does not add up: run `make kernels`.")
     return result
-
-
-def _whole(row: dict[str, Any]) -> bool:
-    """Is there a reason where nothing was measured, and else all that a row has, symbols that add up to their components?"""
-    if row["status"] != "measured":
-        return "reason" in row
-    if not row.keys() >= _MEASURED or row["components"].keys() != set(COMPONENTS):
-        return False
-    parts, symbols = [row["components"][c] for c in ("trampoline", "core")], row["symbols"].values()
-    adds_up = all(sum(p[n] for p in parts) == sum(s[i] for s in symbols) for i, n in enumerate(_COUNTED))
-    return adds_up and row["stack_bytes"] >= row["frame_bytes"] >= row["frame_bytes_written"] >= 0
 
 
 def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
