@@ -15,10 +15,6 @@ from tramplab.emulate.interleave.scheduler import Broken
 from tramplab.isa import ISAS
 
 EVERY = list(itertools.product(ISAS, POOLS))
-#: What each CPU counts; all else in a record is what it was doing.
-COUNTED = ("pops", "pushes", "misses", "attempts", "succeeded", "broken", "pop_issued", "push_issued", "miss_issued", "longest")
-
-
 def some_work(chance: random.Random, pool: str) -> dict:
     """Work drawn at random: deeper calls than there are nodes, sleeping tasks, and every schedule."""
     cpus, depth = chance.choice((1, 2, 3, 5, 8)), chance.choice((1, 1, 2, 3))

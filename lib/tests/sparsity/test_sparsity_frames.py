@@ -27,10 +27,6 @@ def found(isa, release, name, **more):
     return frame(Kernel(isa, release), provider(name), **more)
 
 
-def kinds(frame):
-    return {name: slot.kind for name, slot in frame.slots.items()}
-
-
 def of_kind(frame, *wanted):
     return [name for name, slot in frame.slots.items() if slot.kind in wanted]
 

@@ -7,7 +7,6 @@ import pytest
 from support.publish.guarded import problem
 from tramplab import Kernel, Ops
 from tramplab.ftrace import releases
-from tramplab.isa import ISAS
 from tramplab_book.publish import published
 from tramplab_book.publish.claims import verdict
 from tramplab_book.publish.claims.claims import HOLDS, UNDECIDABLE
@@ -15,7 +14,7 @@ from tramplab_book.publish.figures.figure import find
 from tramplab_book.publish.figures.show import show
 from tramplab_book.studies.callops import direct_cases, dispatch, literals, on_x86, timed
 from tramplab_book.studies.callops.dispatch import ELSEWHERE, HERE, WITH, WITHOUT
-from tramplab_book.studies.callops.on_x86 import CHANGES, COPIES, POINTER
+from tramplab_book.studies.callops.on_x86 import POINTER
 from tramplab_book.studies.time import published_call_ops
 from tramplab_book.studies.variants.switching import elsewhere
 
@@ -53,26 +52,12 @@ def test_the_grid_has_the_cells_that_were_published(grid):
     assert (0, 200) in cells and (200, 0) in cells
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_with_call_ops_only_what_is_on_the_function_counts(grid, isa):
-    assert {dispatch.cell(grid, isa, WITH, *cell) for cell in ELSEWHERE} == {dispatch.cell(grid, isa, WITH, 1, 0)}
-    assert not grid.loc[grid["here"] == 0, "instructions"].any()
-    more = [dispatch.cell(grid, isa, WITH, *cell) for cell in HERE]
-    assert more == sorted(set(more)) and more[0] > 3 * dispatch.cell(grid, isa, WITH, 1, 0)
-
-
 @pytest.mark.parametrize("isa", ["arm64", "riscv64"])
 def test_without_it_each_ops_costs_its_test_wherever_it_is(grid, isa):
     """The same as is seen on another function in the newest release, and less than one whose callback is called."""
     here, there = dispatch.each(grid, isa, WITHOUT, HERE), dispatch.each(grid, isa, WITHOUT, ELSEWHERE)
     assert there == elsewhere.each(elsewhere.rows(), isa, elsewhere.WITHOUT) and 0 < there < here
     assert dispatch.cell(grid, isa, WITHOUT, 1, 200) == dispatch.cell(grid, isa, WITHOUT, 1, 0) + 200 * there
-
-
-def test_a_lone_ops_has_a_trampoline_of_its_own_where_kernels_make_one(grid):
-    own = grid[grid["own"]]
-    assert set(zip(own["isa"], own["built"], own["here"], strict=True)) == {("x86_64", WITHOUT, 1)}
-    assert set(own["elsewhere"]) == {elsewhere for _, elsewhere in ELSEWHERE}
 
 
 @pytest.mark.parametrize(
@@ -163,14 +148,6 @@ def test_the_ops_is_where_the_compiler_left_room(build):
         assert kernel.machine.read_u64(kernel.image.functions["one_arg"].address - 8) == ops.address
 
 
-def test_a_pad_moves_the_return_address_and_not_the_ops(found):
-    by = literals.images(found).set_index(["isa", "built"])
-    assert set(by["literal"]) == {"-8"}
-    for isa, pad in (("arm64", "BTI"), ("x86_64", "IBT")):
-        assert int(by.loc[(isa, pad), "behind"]) == int(by.loc[(isa, f"no {pad}"), "behind"]) + 4
-        assert by.loc[(isa, pad), "code"] == by.loc[(isa, f"no {pad}"), "code"]
-
-
 def test_the_load_is_the_last_instruction_that_finds_it(found):
     for isa, part in literals.images(found).groupby("isa"):
         texts = part["code"].iloc[0].split("\n")
@@ -205,39 +182,12 @@ def test_r10_falls_where_a_case_goes_another_way():
         assert "cases-described == cases-total" in problem("r10", frame.assign(**{column: value})), column
 
 
-def test_far_is_what_the_ops_costs_before_anything_is_saved():
-    part = direct_cases.newest(direct_cases.rows()).set_index(["isa", "case"])
-    for isa in ("arm64", "riscv64"):
-        near, far = part.loc[(isa, direct_cases.NEAR)], part.loc[(isa, direct_cases.FAR)]
-        assert far["loads"] == 2 and not far["stores"] and near["loads"] == near["stores"] == 0  # the pointer, then its direct_call
-        assert far["instructions"] > near["instructions"]
-    assert set(part.loc["riscv64", "allocated"]) == {"far"}
-
-
 # -- x86-64
 
 
 @pytest.fixture(scope="module")
 def x86():
     return on_x86.rows()
-
-
-def test_the_pointer_takes_a_load_and_two_instructions_for_the_copy(x86):
-    """Once a call, whatever is attached: a load of the ops becomes three instructions, one of them a load, and the call loads."""
-    for load in on_x86.LOADS:
-        more = {name: on_x86.get(x86, POINTER, load, name) - on_x86.get(x86, COPIES, load, name) for name in on_x86.CALLED}
-        assert (more["instructions"], more["stores"]) == (2, 0) and more["loads"] == 1, load
-    assert x86.loc[x86["what"].isin(on_x86.LOADS), "right"].all()
-
-
-def test_with_the_pointer_every_change_is_a_site_and_its_word(x86):
-    """Three writes under a breakpoint and the pointer; a wait more where the common function is set back."""
-    for change in CHANGES:
-        assert on_x86.get(x86, POINTER, change, "text") == 4 and on_x86.get(x86, POINTER, change, "cpus") in (3, 4), change
-        assert on_x86.get(x86, POINTER, change, "bytes") == 0
-        assert on_x86.get(x86, POINTER, change, "tasks") == on_x86.get(x86, COPIES, change, "tasks")
-    assert on_x86.get(x86, COPIES, CHANGES[1], "bytes") == 2 * on_x86.get(x86, COPIES, CHANGES[0], "bytes") > 0
-    assert on_x86.get(x86, COPIES, CHANGES[-1], "bytes") == 0
 
 
 def test_r11_is_left_open_and_tells_what_was_built(x86):

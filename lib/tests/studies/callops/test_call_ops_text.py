@@ -7,8 +7,6 @@ from support.publish.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.vmlinux.saved import saved
-from tramplab_book.publish.claims import verdict
-from tramplab_book.publish.claims.claims import DEPENDS
 from tramplab_book.studies.callops import branch_reach, text_bytes, text_images, text_schemes
 from tramplab_book.studies.callops.branch_reach import BEHIND, DEBIAN, JAL, LONE, PAIR, SIZES, TEXT
 from tramplab_book.studies.callops.text_bytes import LITERAL, OTHER, OWN, PAD, PADDING, SITE
@@ -173,11 +171,6 @@ def test_nothing_reads_as_all_or_nothing_that_is_not(reach):
     shown = branch_reach.table(reach)
     assert shown[shown["branch"] == "JAL *"]["8"].to_list() == ["23", "0", "<0.01", "0.05"]
     assert branch_reach.percent(99.9999) == ">99.9" and branch_reach.percent(0.0001) == "<0.01"
-
-
-def test_r7_depends_on_the_release():
-    found = verdict.judge("r7")
-    assert (found.kind, found.on) == (DEPENDS, "the release") and "reaches 0.03 %" in found.because
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The studies of contention: known relations of their rows, what was published beside them, and a verdict that follows."""
 
-import itertools
 
 import pytest
 
@@ -30,19 +29,6 @@ def test_there_are_as_many_operations_as_were_asked_for(main):
     assert main["operations"].sum() > 200_000
     assert set(main["cpus"]) == set(contention.CPUS) and main["cpus"].max() == 64 and main["seed"].nunique() > 1
     assert len(main) == len(ISAS) * len(POOLS) * len(contention.CPUS) * len(contention.LOADS) * len(contention.SEEDS)
-
-
-def test_contention_grows_on_the_list_alone(main):
-    found = contention.means(main)
-    for (_, pool, _), part in found.groupby(["isa", "pool", "load"]):
-        if pool == "freelist":
-            assert list(part["cpus"]) == list(contention.CPUS)
-            assert part["retries"].is_monotonic_increasing and part["pair"].is_monotonic_increasing
-        else:
-            # the rings of two CPUs may lie in one line, and an exclusive store to one fails for a store to the other
-            assert part["pair"].max() < 1.03 * part["pair"].min() and part["retries"].max() < 0.2
-    of = found[(found["pool"] == "freelist") & (found["cpus"] > 1)].pivot(index=["isa", "cpus"], columns="load", values="pair")
-    assert (of[contention.ALONE] > of[contention.CALLS]).all()
 
 
 def test_what_lies_between_is_the_rest_of_a_hooked_call(main):
@@ -83,37 +69,6 @@ def test_numbers_follow_from_the_rows(main, misses):
     worse = misses.assign(avoidable=misses["avoidable"] + (each & (misses["pool"] == "objpool")))
     assert contention_misses.numbers(misses)["objpool-avoidable"] == 0
     assert contention_misses.numbers(worse)["objpool-avoidable"] == len(ISAS) * len(contention_misses.CPUS)
-
-
-def test_pools_miss_where_there_are_not_enough_nodes(misses):
-    of = misses.set_index(["isa", "pool", "cpus", "case"])
-    for (_, pool, _, case), row in of.iterrows():
-        if pool == "shadow":
-            assert (row["missed"] > 0) == (case == contention_misses.DEEP)
-        elif case in ("2 deep", "1 deep + 1 asleep"):
-            assert row["missed"] == 0
-        elif case == contention_misses.EMPTY:
-            assert row["missed"] == 100 and row["cost"] > 0
-        elif case == contention_misses.EACH and pool == "objpool":
-            assert row["missed"] == 0
-    each = misses[misses["case"] == contention_misses.EACH]
-    assert each[each["pool"] == "freelist"]["avoidable"].sum() > 0
-    cost = of["cost"].xs(contention_misses.EMPTY, level="case")
-    for isa in ISAS:
-        ring = {cpus: cost[isa, "objpool", cpus] for cpus in contention_misses.CPUS}
-        steps = {(ring[b] - ring[a]) / (b - a) for a, b in itertools.pairwise(ring)}
-        assert len(steps) == 1 and cost[isa, "freelist", 2] == cost[isa, "freelist", 32]
-
-
-def test_schedules_decide_and_turns_hardly_contend():
-    found = contention_schedules.means(contention_schedules.rows())
-    listed = found[found["pool"] == "freelist"].set_index(["isa", "schedule"])
-    for isa in ISAS:
-        retries = listed.loc[isa]["retries"]
-        assert retries["even"] > retries["drawn"] > retries["stalls"] > 10 * retries["turns"]
-        assert listed.loc[isa]["longest"]["drawn"] > 4 * listed.loc[isa]["pair"]["drawn"]
-    rings = found[(found["pool"] == "objpool") & (found["schedule"] == "even")]
-    assert (rings["fairness"] > 0.999).all() and (rings["least"] > 0.9).all()
 
 
 def test_shadow_stacks_are_marked_and_limits_say_what_this_is():

@@ -44,16 +44,6 @@ def test_waits_by_hand(rows):
     assert (rows["tasks"] == 0).all()
 
 
-def test_one_update_writes_what_single_ones_do_and_copies_nothing(rows):
-    x86 = rows[rows["isa"] == "x86_64"].set_index(["way", "functions"])
-    for n in COUNTED:
-        each, once = x86.loc[(ONE_OPS, n)], x86.loc[(MULTI, n)]
-        assert (each["text"], each["plans"], once["plans"]) == (once["text"], n, 1)
-        assert (each["entries"], once["entries"]) == (n * (n + 1), 2 * n)
-    sites = rows[(rows["way"] == PROBES) & (rows["isa"] != "x86_64")]
-    assert (sites["text"] == 2 * sites["functions"]).all()
-
-
 def test_what_is_computed_must_agree_with_the_last_count():
     of = {n: dict.fromkeys(many_attach.PLANNED, 3 * n) for n in COUNTED}
     assert many_attach.beyond(of, COMPUTED) == dict.fromkeys(many_attach.PLANNED, 3 * COMPUTED)

@@ -132,19 +132,6 @@ def test_a_kernel_that_does_not_say_its_sites_is_refused():
 # -- attaching
 
 
-def test_waits_for_tasks_are_of_an_ops_per_trampoline_only(plans):
-    per = plans[plans["way"] == IN_OPS]
-    detached = per[per["change"] == "detach"]
-    assert (detached["tasks"] == detached["functions"]).all() and (per[per["change"] == "attach"]["tasks"] == 0).all()
-    assert (plans[plans["way"] != IN_OPS]["tasks"] == 0).all()
-
-
-def test_text_is_a_site_and_a_word_for_each_function(plans):
-    words = {IN_OPS: 1, "lookup": 1, "lookup-c": 1, "literal": 1, "beside": 2}
-    for r in plans[plans["isa"] != "x86_64"].itertuples():
-        assert r.text == r.functions * (1 + words[r.way]), r
-
-
 def test_what_is_computed_must_grow_evenly(plans):
     assert single_attach._beyond({1: {"n": 3}, 4: {"n": 9}, 5: {"n": 11}, 6: {"n": 13}}, 100) == {"n": 201}
     with pytest.raises(TramplabError, match="n does not grow evenly"):

@@ -9,9 +9,7 @@ from tramplab_book.studies.direct.fprobe import fprobe_losses, fprobe_parts, sta
 from tramplab_book.studies.direct.fprobe.stages import (
     DIRECT,
     OPTIMISED,
-    RING,
     SEQUENCE,
-    UNGUARDED,
     UNOPTIMISED,
     WITHOUT_NODE,
     Stage,
@@ -100,17 +98,6 @@ def changed(parts, part: str, factor: float, **where):
     return frame
 
 
-def test_each_of_the_four_reasons_takes_instructions_and_the_ring_more_than_the_list(parts):
-    """The fourth is told from the stack that was proposed; what was merged in its place saves nothing on one CPU."""
-    n = fprobe_parts.numbers(parts)
-    for isa in ISAS:
-        assert min(n[f"{isa}-{reason.replace(' ', '-')}-off"] for reason in stages.REASONS.values()) > 0
-        listed = fprobe_parts.total(parts, isa, Stage(False, False, False, True))
-        assert n[f"{isa}-ring-over"] == n[f"{isa}-ring-added"] - listed > 0 < listed - n[f"{isa}-optimised-added"]
-        assert n[f"{isa}-ring-added"] == fprobe_parts.total(parts, isa, RING) > n[f"{isa}-optimised-added"]
-        assert n[f"{isa}-unguarded-added"] == fprobe_parts.total(parts, isa, UNGUARDED) < n[f"{isa}-optimised-added"]
-
-
 def test_copying_is_what_the_handler_executes_more_than_for_a_function_without_arguments(parts):
     copied = signatures.adapters().set_index(["isa", "way", "arguments"])["instructions"]
     n, more = fprobe_parts.numbers(parts), fprobe_parts.numbers(changed(parts, "copying", 2))
@@ -126,13 +113,6 @@ def test_ratios_are_of_the_same_calls(parts, losses):
         ratio = fprobe_parts.total(parts, r.isa, stage) / fprobe_parts.total(parts, r.isa, DIRECT)
         assert r.instructions == pytest.approx(ratio, abs=0.006)
     assert list(fprobe_losses.WAYS.values()) == [*SEQUENCE, WITHOUT_NODE, Stage(regs=False, hook=False)]
-
-
-def test_a_preemptible_kernel_brings_both_nearer(losses):
-    """Where Debian's is not; what surrounds a program is the same on both sides."""
-    assert (losses["preemptible"] == losses["instructions"])[losses["isa"] == "x86_64"].all()
-    others = losses[losses["isa"] != "x86_64"]
-    assert (others["preemptible"] < 0.95 * others["instructions"]).all() and (others["preemptible"] > 1.5).all()
 
 
 def test_published_rounds_stand_where_they_belong(losses):

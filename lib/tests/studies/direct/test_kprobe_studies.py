@@ -8,9 +8,8 @@ from tramplab.vmlinux.saved import saved
 from tramplab_book.publish import published
 from tramplab_book.publish.phrases import MARK
 from tramplab_book.studies.direct.fprobe import fprobe_losses
-from tramplab_book.studies.direct.fprobe.stages import DIRECT
 from tramplab_book.studies.direct.kprobe import kprobe_losses, kprobe_ways
-from tramplab_book.studies.direct.kprobe.kprobe_ways import BREAKPOINT, FTRACE, ROUNDS, UNOPTIMISED_WAY
+from tramplab_book.studies.direct.kprobe.kprobe_ways import BREAKPOINT, ROUNDS, UNOPTIMISED_WAY
 from tramplab_book.studies.kernels.real_kernels import PART
 
 
@@ -25,15 +24,6 @@ def test_the_same_fprobes_are_compared(rows):
     named = {UNOPTIMISED_WAY: "unoptimised", kprobe_ways.OPTIMISED_WAY: "+ no freelist"}
     for r in rows[rows["way"].isin(list(named))].itertuples():
         assert other[r.isa, named[r.way]] == r.instructions
-
-
-def test_a_breakpoint_takes_exceptions_and_ftrace_none(rows):
-    for r in rows.itertuples():
-        assert (r.exceptions > 0) == (r.way == BREAKPOINT) and (r.instructions == 1) == (r.way == DIRECT)
-    by = rows.set_index(["isa", "way"])
-    assert by.loc[("arm64", BREAKPOINT), "exceptions"] == 2 and by.loc[("riscv64", BREAKPOINT), "exceptions"] == 1
-    for isa in ("x86_64", "riscv64"):
-        assert by.loc[(isa, FTRACE), "added"] < by.loc[(isa, BREAKPOINT), "added"]
 
 
 def test_all_run_the_same_program():

@@ -10,7 +10,7 @@ from tramplab import Kernel
 from tramplab.base.paths import checkout
 from tramplab.base.width import INDENTED_WIDTH
 from tramplab.build.toolchain import GUEST
-from tramplab.unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
+from tramplab.unwind.stacks import FP, MISSING, ORC, RIGHT, WRONG
 from tramplab_book.publish.phrases import MARK
 from tramplab_book.publish.table import text_table
 from tramplab_book.studies.direct.stacks import stack_calls, stack_map, stack_traces
@@ -21,7 +21,6 @@ from tramplab_book.studies.direct.stacks.stack_calls import (
     BPF_CALLS,
     CALLED,
     FRAMES,
-    FTRACE,
     HOOK,
     PROGRAM,
     SITE,
@@ -58,15 +57,6 @@ def test_every_hook_has_its_parts(calls):
     assert {(isa, unwound) for isa, unwound in zip(calls["isa"], calls["unwound"], strict=True)} == set(WAYS)
 
 
-def test_the_unhooked_call_is_chapter_one_s(calls):
-    """Between prologue and epilogue both are found by frame pointers, but arm64's function makes no record; by ORC always."""
-    good = calls[(calls["variant"] == "none") & calls["where"].isin([BODY, SITE])]
-    for isa, unwound in WAYS:
-        own = of(good, isa, "none", unwound)
-        found = own.loc[own["caller"] == RIGHT, "boundaries"].sum()
-        assert found == {("x86_64", ORC): 6, ("x86_64", FP): 4, ("arm64", FP): 0, ("riscv64", FP): 7}[isa, unwound]
-
-
 def test_arm64_direct_calls_lose_frames_at_their_edges_only(calls, rows):
     """Read from the JIT's code: two instructions until the first record is linked, two more until the second, and as they go."""
     part = of(calls, "arm64", "fentry")
@@ -78,32 +68,6 @@ def test_arm64_direct_calls_lose_frames_at_their_edges_only(calls, rows):
         for taken in (INSIDE, SLEEPING):
             assert of(rows, "arm64", variant, taken=taken)["lost"].item() == 0
     assert of(rows, "arm64", "fexit", taken=SLEEPING)["doubled"].item() == 2
-
-
-def test_who_goes_through_ftrace_s_trampoline_loses_there(calls):
-    """arm64: far and shared, as many as an ops, or as many as run before it goes on."""
-    lost = stack_traces.whose(calls)
-    at = lost.set_index(["isa", "hook", "part"])["instructions"]
-    assert at["arm64", "ops", FTRACE] == at["arm64", "fentry+ops", FTRACE] == at["arm64", "fprobe" + MARK, FTRACE] > 0
-    assert at["arm64", "fentry+ops", CALLED] == at["arm64", "fentry", CALLED]
-    assert 0 < at["arm64", "fentry", FTRACE] == at["arm64", "far stub", FTRACE] < at["arm64", "ops", FTRACE]
-
-
-def test_riscv_s_records_are_those_of_bpf(rows):
-    """ftrace_caller makes none: whatever it calls has neither, and what BPF's trampoline calls has both."""
-    for variant in ("ops", "far stub", "fprobe", "fprobe exit"):
-        assert not of(rows, "riscv64", variant, taken=INSIDE)["right"].item()
-    for variant in BPF_CALLS:
-        assert not of(rows, "riscv64", variant, taken=INSIDE)["lost"].item()
-
-
-def test_one_record_of_x86_leads_past_the_caller(calls):
-    """By frame pointers; ORC finds the caller by the function's own entry, and from v6.19 on the way back is not on the stack."""
-    inside = {u: of(calls, "x86_64", "fentry", u, where=PROGRAM) for u in (FP, ORC)}
-    assert set(inside[FP]["caller"]) == {MISSING} and set(inside[FP]["function"]) == {RIGHT}
-    assert set(inside[ORC]["caller"]) == {RIGHT}
-    twice = {v: set(of(calls, "x86_64", v, ORC, where=ASLEEP)["function"]) for v in ("fexit", "fexit, called")}
-    assert twice == {"fexit": {RIGHT}, "fexit, called": {DOUBLED}}
 
 
 def test_hooked_returns(calls, rows):
@@ -120,14 +84,6 @@ def test_hooked_returns(calls, rows):
     assert pools == [0] * len(hooked)
     declined = calls[calls["variant"] == "fprobe declined"]
     assert not (declined[list(FRAMES)] == WRONG).any(axis=None) and not (declined["error"] != "").any()
-
-
-def test_the_graph_tracers_return_trampoline_makes_no_record(calls):
-    """So arm64's trace in a handler of a return has lost the caller, where a return hook's trampoline has a record; by ORC none is
-    needed."""
-    inside = {v: set(of(calls, "arm64", v, where=PROGRAM)["caller"]) for v in ("exit, graph", "fprobe exit")}
-    assert inside == {"exit, graph": {MISSING}, "fprobe exit": {RIGHT}}
-    assert set(of(calls, "x86_64", "exit, graph", ORC, where=PROGRAM)["caller"]) == {RIGHT}
 
 
 def test_the_lookup_fails_only_while_list_and_stack_differ(calls):

@@ -20,9 +20,8 @@ from tramplab.returns.mechanisms import (
 )
 from tramplab.vmlinux.saved import saved
 from tramplab_book.publish import published
-from tramplab_book.studies.returns.costs import many_probes, return_costs, return_published, return_saves
+from tramplab_book.studies.returns.costs import many_probes, return_costs, return_published
 from tramplab_book.studies.returns.costs.many_probes import MITIGATED, PLAIN
-from tramplab_book.studies.returns.costs.return_saves import ARGS, REGS, VALUE, WITHOUT
 from tramplab_book.studies.time import saved_times
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -41,11 +40,6 @@ def rounds():
 @pytest.fixture(scope="module")
 def many():
     return many_probes.rows()
-
-
-@pytest.fixture(scope="module")
-def saves():
-    return return_saves.rows()
 
 
 def test_parts_are_the_whole_call(costs):
@@ -224,23 +218,6 @@ def test_measured_ratios_are_of_machines_that_timed_both(rounds, monkeypatch):
     took.clear()
     assert set(return_published.dumbbells(rounds)["by"]) == {return_published.PUBLISHED, return_published.INSTRUCTIONS}
     assert return_published.numbers(rounds)["machines"] == 0
-
-
-@every_isa
-def test_a_smaller_set_costs_less_and_serves_no_more(isa, saves):
-    known = return_saves.whole(saves[saves["isa"] == isa]).set_index("saves")
-    assert known["instructions"][REGS] > known["instructions"][ARGS] > known["instructions"][VALUE]
-    assert known["right"][REGS] >= known["right"][ARGS] >= known["right"][VALUE] >= 2
-    tracing = saves[(saves["isa"] == isa) & saves["consumer"].isin(("return-value", "instruction-pointer"))]
-    assert set(tracing["outcome"]) == {return_saves.RIGHT}
-
-
-def test_a_smaller_set_is_held_against_all_saved_in_the_same_way(saves):
-    """arm64's kernels have an exception save them; what that takes is not what saving less takes off."""
-    known = return_saves.whole(saves).set_index(["isa", "saves"])["instructions"]
-    assert [isa for isa in ISAS if (isa, WITHOUT) in known.index] == ["arm64"]
-    trap, off = known["arm64", REGS] - known["arm64", WITHOUT], known["arm64", WITHOUT] - known["arm64", VALUE]
-    assert trap > 4 * off > 0
 
 
 def test_what_there_is_not_is_said():

@@ -4,7 +4,7 @@ import pytest
 
 from tramplab.isa import ISAS
 from tramplab.returns.features import FEATURES, YES
-from tramplab.returns.mechanisms import FPROBE, KRETPROBE, LATEST, builds
+from tramplab.returns.mechanisms import LATEST, builds
 from tramplab_book.publish.figures.show import show
 from tramplab_book.studies.returns import features
 
@@ -14,35 +14,11 @@ def found():
     return features.rows()
 
 
-def changed(frame, outcome, mechanism=None, feature=None, isa=None, release=None):
-    """The rows, with another outcome where they are of all these."""
-    where = frame["isa"].eq(isa) if isa else frame["isa"].notna()
-    for column, value in (("mechanism", mechanism), ("feature", feature), ("release", release)):
-        where &= frame[column].eq(value) if value else True
-    assert where.any()
-    return frame.assign(outcome=frame["outcome"].mask(where, outcome))
-
-
-def level(frame):
-    """The rows, with every feature of an fprobe as that of a kretprobe."""
-    for isa in ISAS:
-        whole = features.newest(frame[frame["isa"] == isa], KRETPROBE)
-        for feature, outcome in zip(whole["feature"], whole["outcome"], strict=True):
-            frame = changed(frame, outcome, FPROBE, feature, isa)
-    return frame
-
-
 def test_every_kernel_of_the_chapter_has_every_feature(found):
     for isa in ISAS:
         part = found[found["isa"] == isa]
         assert list(part["name"].unique()) == [build.name for build in builds(isa)]
         assert all(list(own["feature"]) == list(FEATURES) for _, own in part.groupby("name"))
-
-
-def test_releases_of_one_mechanism_are_alike(found):
-    """What instances are kept in, and what the trampoline is, does not matter to a user of a kretprobe."""
-    probes = found[found["mechanism"] == KRETPROBE]
-    assert (probes.groupby(["isa", "feature"])["outcome"].nunique() == 1).all()
 
 
 def test_the_chart_has_a_kretprobe_an_fprobe_and_fexit_of_the_newest_release(found):

@@ -1,12 +1,10 @@
 """The studies of what bounds return hooks: known relations of their rows, sentences and a verdict that follow them."""
 
-import pandas as pd
 import pytest
 
 from support.models.call_trees import own_misses
 from tramplab.isa import ISAS
 from tramplab.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
-from tramplab_book.publish.figures.show import show
 from tramplab_book.studies.returns.bounds import nesting, nesting_memory, nesting_told
 from tramplab_book.studies.returns.bounds.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
 
@@ -121,10 +119,3 @@ def test_what_is_said_of_memory_follows_from_the_rows(memory):
     assert n["shadow"] == 4096
     assert (most["seen"] == most["calls"]).all(), "pools are made just large enough"
     assert n["arm64-kretprobe-rings-most"] == most.set_index(["isa", "name"])["bytes"]["arm64", "kretprobe, rings"]
-
-
-def test_figures_fit_a_mail(calls, memory):
-    for study, frame in ((nesting, calls), (nesting_memory, memory)):
-        for figure in study.FIGURES:
-            assert len(figure.question) <= 66 and figure.alt and figure.limits
-            assert max(map(len, show(study, figure.id, pd.DataFrame(frame)).text.splitlines())) <= 72

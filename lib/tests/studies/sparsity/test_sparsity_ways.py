@@ -25,13 +25,6 @@ def copies():
     return conversions.rows()
 
 
-def changed(frame, column, value, chosen):
-    some = frame.copy()
-    assert chosen.any()
-    some.loc[chosen, column] = value
-    return some
-
-
 def test_who_is_right_is_counted_from_the_letters(out):
     letters = ways.served()
     assert set(letters["outcome"]) == {RIGHT, WRONG, GARBAGE, LACKING}

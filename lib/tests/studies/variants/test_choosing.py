@@ -38,21 +38,6 @@ def test_every_state_is_met_on_every_isa_and_release(chosen):
                 assert set(there["guarded"]) == {"no", "recursion", "rcu"}, (isa, release)
 
 
-def test_the_table_of_x86(chosen):
-    newest = chosen[(chosen["isa"] == "x86_64") & (chosen["release"] == releases.LATEST)]
-    direct = newest["direct"].where(newest["callbacks"] == "one", "-")
-    picked = set(zip(newest["callbacks"], newest["regs"], direct, newest["trampoline"], strict=True))
-    assert picked == {
-        ("none", "no", "-", choosing.NOTHING),
-        ("one", "no", "none", choosing.OWN + "ftrace_caller"),
-        ("one", "yes", "none", choosing.OWN + "ftrace_regs_caller"),
-        ("one", "yes", "near", choosing.DIRECT),
-        ("one", "yes", "far", choosing.DIRECT),
-        ("more", "no", "-", "ftrace_caller"),
-        ("more", "yes", "-", "ftrace_regs_caller"),
-    }
-
-
 def test_a_third_variable_is_seen(chosen):
     """A direct call is one, which the claim names, and its reach where that may be either. Rows in which another one decides, or
     none does, are refuted."""
@@ -62,14 +47,6 @@ def test_a_third_variable_is_seen(chosen):
         x86 = chosen["trampoline"].where(chosen["isa"] != "x86_64", chosen["trampoline"] + chosen[name])
         assert problem("s1", chosen.assign(trampoline=x86))
     assert problem("s1", chosen.assign(trampoline=chosen["step"].astype(str)))
-
-
-def test_direct_calls_are_as_far_as_kernels_have_them(chosen):
-    """Never far on x86-64, never near on riscv64 since v6.16, either on arm64."""
-    there = choosing.possible(chosen)
-    there = there[there["direct"] != "none"].groupby(["isa", "release"])["direct"].agg(set)
-    assert there["x86_64", "v7.2"] == {"near"} and there["arm64", "v7.2"] == {"near", "far"}
-    assert there["riscv64", "v6.12"] == {"near"} and there["riscv64", "v7.2"] == {"far"}
 
 
 def test_what_is_called_rests_on_more_and_with_call_ops_on_what_was_before(chosen):

@@ -4,10 +4,8 @@ import pytest
 
 from support.publish.guarded import problem
 from tramplab.isa import ISAS
-from tramplab_book.studies.variants.saving import first_program, generated, jobs, mail_ten, what_for
+from tramplab_book.studies.variants.saving import first_program, generated, jobs, what_for
 from tramplab_book.studies.variants.unwinding import fix_up, unwound
-
-EVERY = tuple(ISAS)
 
 
 def changed(frame, value, column, where):
@@ -31,26 +29,6 @@ def test_an_argument_in_a_register_is_a_store_and_a_load():
             steps = cost.loc[isa, variant].diff().iloc[1 : registers + 1]
             paired = isa == "arm64" and variant == "ops-live"
             assert list(steps) == ([2, 0] * 4 if paired else [2] * registers), (isa, variant)
-
-
-def test_the_sketch_of_2019_is_eleven_instructions():
-    frame = generated.rows()
-    two, cost = generated.numbers(frame), generated.overhead(frame).set_index(["isa", "args", "variant"])["alike"]
-    assert two["x86_64-bare-total"] == two["x86_64-bare-trampoline"] == 11
-    of_x86 = [cost["x86_64", 2, variant] for variant in ("bare", "ops-live", "ops-clobbered", "ops")]
-    assert of_x86[0] == 11 and of_x86 == sorted(set(of_x86))
-    for isa in ISAS:
-        assert two[f"{isa}-bpf-fentry-total"] > two[f"{isa}-ops-total"] > two[f"{isa}-bare-total"]
-        assert two[f"{isa}-bare-core"] == 0
-
-
-def test_the_nop_serves_a_callback_and_no_live_patch():
-    """As rows have it; without the trampoline, the site serves both."""
-    rows = mail_ten.rows().set_index(["form", "ftrace"])
-    assert list(rows.loc[(mail_ten.NOP, "live patch"), ["ran", "result"]]) == ["new, old", "old"]
-    assert list(rows.loc[(mail_ten.NONE, "live patch"), ["ran", "result"]]) == ["new", "new"]
-    assert list(rows.loc[(mail_ten.NOP, "callback"), ["ran", "parent"]]) == ["program, old", "function"]
-    assert list(rows.loc[(mail_ten.NONE, "callback"), ["ran", "parent"]]) == ["old", "caller"]
 
 
 def test_like_with_like_by_hand():
@@ -126,25 +104,6 @@ def test_v8_compares_like_with_like(job):
     frame.loc[(frame["variant"] == "bare") & (frame["job"] == job), "instructions"] += 100
     other = jobs.numbers(frame)
     assert [n for n in said if n.endswith(chosen) and said[n] != other[n]] == []
-
-
-def test_what_a_program_s_stack_shows():
-    """By frame pointers the generated trampoline of x86-64 hides the caller, which ORC's rules find; with fexit the site jumps
-    since v6.19, and nobody finds the function. The others show both."""
-    rows = fix_up.rows()
-    seen = rows[rows["part"] == fix_up.PROGRAM].set_index(["isa", "hook", "unwound"]).sort_index()
-    for isa in ("arm64", "riscv64"):
-        for hook in fix_up.GENERATED:
-            part = seen.loc[isa, hook]
-            assert (part["both"] == part["boundaries"]).all()
-    fentry, by_orc = (seen.loc["x86_64", "bpf-fentry", how] for how in (unwound.FP, unwound.ORC))
-    assert (fentry["function"], fentry["caller"]) == (fentry["boundaries"], 0)
-    assert by_orc["both"] == by_orc["boundaries"]
-    for how in (unwound.FP, unwound.ORC):
-        fexit = seen.loc["x86_64", "bpf-fexit", how]
-        assert (fexit["function"], fexit["caller"]) == (0, fexit["boundaries"])
-    cost = fix_up.cost()
-    assert cost["instructions-added"] == 7 and cost["stores-added"] > cost["loads-added"]
 
 
 def test_the_figure_of_programs_has_what_kernels_do():

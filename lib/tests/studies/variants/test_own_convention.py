@@ -15,14 +15,6 @@ def guest():
         yield folder
 
 
-def test_rows_by_release_and_frame():
-    """GCC's frame keeps none from a callback that uses them, Clang's all; v6.10's trampoline itself uses one."""
-    frame = own_convention.rows().set_index(["release", "frame", "callback"])
-    for (release, whose, callback), r in frame.iterrows():
-        lost = {"overwrites": "t3 t4 t5 t6", "counts": "t4" if release == "v6.12" else ""}[callback] if whose == "GCC's" else ""
-        assert (r["lost"], r["result"]) == (lost, "wrong" if lost else "right")
-
-
 @pytest.mark.parametrize("isa", ["x86_64", "arm64"])
 def test_elsewhere_clangs_convention_is_the_standard_one(isa, guest):
     """Of integers, on these ISAs: the further arguments are on the stack, and nothing is lost."""

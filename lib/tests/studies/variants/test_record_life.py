@@ -140,12 +140,6 @@ def test_isas_that_differ_nowhere_are_drawn_once(frame):
     assert list(dict.fromkeys(merged(other)["isa"])) == list(ISAS) == list(dict.fromkeys(merged(record_life.life(frame))["isa"]))
 
 
-def test_a_flag_that_waits_is_that_of_a_direct_call_beside_an_ops(frame):
-    last = frame[frame["last"]]
-    waiting = {(r.ops, name) for r in last.itertuples() for name in record_life.FLAGS if flag(r.flags, name) == "wanted"}
-    assert waiting == {("d a", "DIRECT")}
-
-
 def test_numbers_are_those_of_the_rows(frame):
     n = record_life.numbers(frame)
     assert n["attached-total"] == n["records-total"] < n["seen-total"]

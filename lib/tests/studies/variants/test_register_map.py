@@ -108,19 +108,6 @@ def test_nothing_that_function_or_caller_needs_is_lost(frame):
         assert not set(here["register"]) & set(isa.args[: register_map.ARGUMENTS])
 
 
-def test_a_few_fates_by_hand(frame):
-    """Known from the kernels' machine code."""
-    fate = frame.set_index(["isa", "hook", "register"])["fate"]
-    assert fate["x86_64", "ops-regs", "r11"] == "shown, lost"  # stored, and the one that is not loaded again
-    assert fate["x86_64", "ops-regs", "eflags"] == "restored"
-    assert fate["x86_64", "ops", "r10"] == fate["x86_64", "ops", "r11"] == "lost to callback"
-    assert fate["arm64", "ops", "x9"] == "lost to hook" and fate["arm64", "ops", "x16"] == "lost to callback"
-    assert fate["arm64", "ops-regs", "x19"] == "shown, kept"  # the way out is ftrace_caller's
-    assert {fate["riscv64", "ops", r] for r in ("t0", "t1")} == {"lost to hook"}
-    assert {fate["riscv64", "ops", r] for r in ("t2", "t3")} == {"lost to callback"}
-    assert fate["riscv64", "ops-regs", "gp"] == "restored"
-
-
 def test_places_lie_on_the_stack_below_the_function(frame):
     stored = frame[frame["slots"] > 0]
     assert (stored["slot"] < 0).all() and (stored["slot"] % 8 == 0).all() and stored["slot"].min() > -512

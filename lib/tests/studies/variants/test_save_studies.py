@@ -89,18 +89,6 @@ def test_hypothetical_hooks_are_marked_wherever_they_are_shown():
                 assert {row.get("bar", row.get("name")) for row in drawn if row["hollow"]} == without
 
 
-def test_a_replaced_function_costs_what_its_trampoline_saves():
-    frame = live_patching.rows()
-    added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
-    for isa in ISAS:
-        assert added[isa, "ip"] < added[isa, "ip+sp"] < added[isa, "all"] and added[isa, "ip"] < added[isa, "args"]
-    for isa in ("x86_64", "riscv64"):  # as the page says
-        assert added[isa, "all"] - added[isa, "args"] > added[isa, "args"] - added[isa, "ip"]
-    numbers = live_patching.numbers(frame)
-    assert numbers["missed-total"] == "1" and numbers["functions-total"] == 15 and numbers["x86_64-stacked-total"] == 2
-    assert numbers["call-missed-outer"] == numbers["callers-total"]
-
-
 def test_what_is_drawn_of_live_patching_is_what_is_added():
     frame = live_patching.rows()
     newest = live_patching.named(frame[frame["release"] == releases.LATEST]).set_index(["isa", "save"])["added"]
@@ -155,22 +143,6 @@ def test_what_consumers_touch():
     assert every["served"].all()
 
 
-def test_who_is_served_by_what():
-    """Sets, and trampolines generated for BPF; of x86-64 alone all registers that a kernel saves."""
-    frame = consumers.rows()
-    served = frame[frame["served"] & (frame["save"] != "regs")]
-    assert dict(served.groupby("consumer", sort=False)["save"].agg(lambda s: list(dict.fromkeys(s)))) == {
-        "live patching": ["args", "ip", "all"],
-        "consumer, counts": ["args", "live", "ip", "all"],
-        "consumer, argument": ["args", "live", "ip", "all"],
-        "consumer, register": ["all"],
-    }
-    regs = frame[frame["save"] == "regs"]
-    assert list(regs["served"]) == list(regs["isa"] == "x86_64")
-    generated = frame.groupby("consumer", sort=False)["generated"].agg(["all", "any"])
-    assert list(generated["all"]) == list(generated["any"]) == [False, True, True, False]
-
-
 @pytest.mark.parametrize(
     ("consumer", "save", "served", "isa"),
     [
@@ -214,16 +186,6 @@ def test_who_shares_a_function_with_live_patching():
                 wanted = beside_bpf.KEPT
         assert r.outcome == wanted, r
     assert set(frame["outcome"]) == set(beside_bpf.LETTERS)
-
-
-def test_live_patching_is_first_whoever_came_first():
-    frame = beside_bpf.rows()
-    both = frame[frame["outcome"] == beside_bpf.BOTH]
-    assert set(both.loc[both["beside"] == "fentry", "ran"]) == {"live patching, program, replacement"}
-    assert set(both.loc[both["beside"] == "fexit", "ran"]) == {"live patching, replacement, program"}
-    assert set(both["went_on"]) == {"replacement"} and both["added"].notna().all()
-    orders = both.pivot(index=["isa", "release", "beside"], columns="patching", values="added").dropna()
-    assert len(orders) > 15 and (orders["first"] == orders["second"]).all()
 
 
 def test_what_kernels_had_broken_is_shown_as_it_was():

@@ -11,7 +11,6 @@ from tramplab.lab.measure import counts_of
 from tramplab_book.studies.callops import balance
 from tramplab_book.studies.front import answers
 from tramplab_book.studies.kernels import kernel_hooks
-from tramplab_book.studies.variants import call_ops
 from tramplab_book.studies.variants.one_callback import single_callback
 
 DYNAMIC, STATIC = "ops", "ops-static"
@@ -56,17 +55,6 @@ def test_what_is_said_of_releases_follows_the_rows():
     there = (frame["hook"] == STATIC) & (frame["component"] == "trampoline")
     cheap = frame.assign(instructions=frame["instructions"].mask(there & (frame["release"] == "v6.4"), 1))
     assert "arm64-ops-static-v6-4-added == arm64-ops-v6-4-added is not so" in problem("static-ops-gained-nothing", cheap)
-
-
-def test_beside_others_a_static_ops_is_as_a_dynamic_one():
-    """Alone it pays for the look-up of the pointer, and nobody timed it."""
-    for isa, part in call_ops.rows().groupby("isa"):
-        cases = part.set_index("case")
-        sides = ["instructions_before", "instructions_after"]
-        alone, beside = (cases.loc[name] for name in call_ops.STATIC.values())
-        assert list(beside[sides]) == list(cases.loc["one ops, 1 elsewhere"][sides]), isa
-        assert alone["instructions_before"] < alone["instructions_after"] == cases.loc["one ops", "instructions_after"], isa
-        assert part[part["case"].isin(list(call_ops.STATIC.values()))][["ns_before", "ns_after"]].isna().all(axis=None)
 
 
 def test_in_the_newest_release_both_add_the_same():

@@ -117,26 +117,6 @@ def test_a_state_is_reached_from_any_other(isa):
         assert subject.observe()["count"] == len(state.split())
 
 
-def test_the_golden_table_has_one_release_of_each_behaviour(steps):
-    shown = set(switching.golden(steps)["isa"])
-    assert shown == {
-        "x86_64 v7.2",
-        "arm64 v6.1",
-        "arm64 v7.2",
-        "riscv64 v6.1",
-        "riscv64 v6.4",
-        "riscv64 v6.12",
-        "riscv64 v7.2",
-    }
-    names = switching.numbers(steps)
-    last = steps[(steps["isa"] == "arm64") & (steps["release"] == "v7.2") & (steps["sequence"] == "guarded leaves")]
-    assert [names[f"arm64-guarded-leaves-{n}-total"] for n in range(5)] == list(last["total"])
-    held = steps[(steps["release"] == "v7.2") & (steps["sequence"] == "direct")].drop_duplicates(["isa", "ops"])
-    total = held.set_index(["isa", "ops"])["total"]
-    for isa in ISAS:
-        assert total[isa, "d a"] > total[isa, "d (a)"]
-
-
 def test_the_lanes_and_the_findings_follow_the_rows(steps):
     last = switching.newest(steps)
     assert not problem("guard-is-lost", last)
