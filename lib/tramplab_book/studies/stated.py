@@ -120,13 +120,13 @@ def posted(name: str) -> Shown:
     return Shown(f'<div class="{FIGURE}">{shown}</div>', text, text, brief)
 
 
-def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:
+def page_citation(page: str, full: bool = False) -> str:
     """The block for a review mail that cites a page."""
-    return _page_citation(page, [stated(finding) for finding in findings.of_page(page)], full, lines)
+    return _page_citation(page, [stated(finding) for finding in findings.of_page(page)], full)
 
 
-def _page_citation(page: str, several: Sequence[Stated], full: bool = False, lines: int = cite.LINES) -> str:
-    return rendered.of_several(page, several, rendered.limits_of(several), "make book", full, lines)
+def _page_citation(page: str, several: Sequence[Stated], full: bool = False) -> str:
+    return rendered.of_several(page, several, rendered.limits_of(several), "make book", full)
 
 
 def citation(name: str, full: bool = False, lines: int = cite.LINES) -> str:

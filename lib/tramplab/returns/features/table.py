@@ -20,16 +20,13 @@ class Feature:
     name: its name in charts.
     does: the words after "it can" in a sentence.
     run: a kernel with a probe -> the outcome.
-    harm: what happens where the outcome is HARMS, as the beginning of a sentence.
     """
 
     name: str
     does: str
     run: Callable[[Stage], Cell]
-    harm: str = "Calls return wrongly"
 
 
-_ENDLESS = "A handler that calls the function never ends"
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
@@ -40,18 +37,13 @@ FEATURES: dict[str, Feature] = {
         Feature("value changed", "change the value", call_data.value_changed),
         Feature("may decline", "decline a return at the entry", call_data.declines),
         Feature("same function nested", "follow a function that calls itself", calls.nesting),
-        Feature("entry calls function", "see or count what its entry handler calls", calls.recursion_at_entry, _ENDLESS),
-        Feature("exit calls function", "see or count what its exit handler calls", calls.recursion_at_exit, _ENDLESS),
+        Feature("entry calls function", "see or count what its entry handler calls", calls.recursion_at_entry),
+        Feature("exit calls function", "see or count what its exit handler calls", calls.recursion_at_exit),
         Feature("tail call", "see both returns of a tail call", calls.tail_call),
         Feature("kprobe below", "see a return with a kprobe's breakpoint before it", calls.kprobe_below),
         Feature("kprobe in handler", "let a kprobe be hit in what its exit handler calls", calls.kprobe_in_handler),
         Feature("left early", "let a call be left without a return at no cost", leaving.alone),
-        Feature(
-            "left, both hooked",
-            "bring back a hooked function above one that was left",
-            leaving.below_another,
-            "A hooked function above one that was left without a return goes astray",
-        ),
+        Feature("left, both hooked", "bring back a hooked function above one that was left", leaving.below_another),
         Feature("misses told", "count all calls that it misses", calls.misses_told),
     )
 }

@@ -37,14 +37,14 @@ def citation(stated: Stated, full: bool = False, lines: int = cite.LINES) -> str
     return cite.citation(f.id, whole, body, f.limits, f"tramplab findings {f.id}", full, lines=lines, terms=False)
 
 
-def of_several(name: str, several: Sequence[Stated], limits: str, rerun: str, full: bool = False, lines: int = cite.LINES) -> str:
+def of_several(name: str, several: Sequence[Stated], limits: str, rerun: str, full: bool = False) -> str:
     """The citation of a page or a figure: as many of its findings as fit, each whole and with its scope."""
     for count in range(len(several), 0, -1):
         parts = [*map(scoped, several[:count]), *_further(several[count:])]
-        text = cite.citation(name, parts, "", limits, rerun, full, lines=lines, terms=False)
+        text = cite.citation(name, parts, "", limits, rerun, full, terms=False)
         if full or parts[-1] in " ".join(text.split()):
             return text
-    return cite.citation(name, [*map(scoped, several)], "", limits, rerun, full, lines=lines, terms=False)
+    return cite.citation(name, [*map(scoped, several)], "", limits, rerun, full, terms=False)
 
 
 def of_rows(several: Sequence[Stated], names: Sequence[str]) -> list[str]:

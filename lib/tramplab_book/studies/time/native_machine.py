@@ -47,9 +47,9 @@ def lead() -> tuple[Core, str]:
     raise TramplabError("no times of a CPU for which a model is usable are in data/native/; save some there.")
 
 
-def largest(isa: str | None = None) -> list[Result]:
-    """The saved results of hooks of the newest release, those with the most hooks first; of an ISA, or of all."""
-    found = [r for r in saved(HOOKS).values() if r.provenance["release"] == NEWEST and isa in (None, r.provenance["isa"])]
+def largest() -> list[Result]:
+    """The saved results of hooks of the newest release, those with the most hooks first."""
+    found = [r for r in saved(HOOKS).values() if r.provenance["release"] == NEWEST]
     return sorted(found, key=lambda r: -len(r.rows))
 
 

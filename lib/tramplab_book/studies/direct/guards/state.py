@@ -13,9 +13,9 @@ from tramplab.lab.kernel import Kernel
 OWNERS = {"task_struct": "task", "lab_pcpu": "CPU"}
 
 
-def preempt_count(kernel: Kernel, cpu: int = 0) -> int:
-    """The address of a CPU's preempt count: in the task where a register leads there, else in per-CPU data."""
-    whose = kernel.cpus[cpu]
+def preempt_count(kernel: Kernel) -> int:
+    """The address of the first CPU's preempt count: in the task where a register leads there, else in per-CPU data."""
+    whose = kernel.cpus[0]
     if "task" in dict(kernel.isa.bases).values():
         return whose.task + kernel.image.struct("task_struct").fields["preempt_count"].offset
     return whose.pcpu + kernel.image.struct("lab_pcpu").fields["preempt_count"].offset

@@ -111,11 +111,11 @@ def _added(name: str, figure: str) -> float:
 
 
 @functools.cache
-def real_breakpoints(release: str = "v6.12") -> dict[str, int]:
-    """ISA -> instructions of entry, handlers and return of a breakpoint kprobe in Debian's plain kernel of a release."""
+def real_breakpoints() -> dict[str, int]:
+    """ISA -> instructions of entry, handlers and return of a breakpoint kprobe in Debian's plain kernel of v6.12."""
     by_name = {}
     for found in saved.plain():
-        if found["kernel"]["release"] == release:
+        if found["kernel"]["release"] == "v6.12":
             row = next(r for r in found["hooks"] if r["hook"] == "kprobe-brk")
             if row["status"] == "measured":
                 by_name[found["kernel"]["isa"]] = row["components"]["core"]["instructions"]

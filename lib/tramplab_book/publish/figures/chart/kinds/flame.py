@@ -16,16 +16,7 @@ MARGIN = 12  # pixels: half a triangle or half a label at the end of the axis, o
 GROUND = 0.4  # of a box; its edge has the whole colour, and the text on it that of the page
 
 
-def flame(
-    length: str,
-    start: str = "start",
-    depth: str = "depth",
-    name: str = "name",
-    part: str = "part",
-    mispredicted: str = "",
-    facet: str = "hook",
-    most: int = 0,
-) -> Callable[[pd.DataFrame], Drawing]:
+def flame(length: str, mispredicted: str = "", facet: str = "hook", most: int = 0) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a panel per `facet`, one below the other on one scale, and in it a box per row.
 
     A box begins at `start` and is `length` wide; those that it contains lie on top of it, `depth` 0 being the lowest. It has the
@@ -34,8 +25,8 @@ def flame(
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
-        data = panels.tidy(frame, length, panel=facet, name=name, part=part, at=(start, depth)).drop(columns="at")
-        for key, column in {"value": length, "start": start, "depth": depth}.items():
+        data = panels.tidy(frame, length, panel=facet, name="name", part="part", at=("start", "depth")).drop(columns="at")
+        for key, column in {"value": length, "start": "start", "depth": "depth"}.items():
             data[key] = panels.numbers(frame, column)
         data["end"], data["top"] = data["start"] + data["value"], data["depth"] + 1
         data["missed"] = panels.numbers(frame, mispredicted) if mispredicted else 0
