@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from tramplab.base.starting import one_thread
 from tramplab.emulate.engine import small_pages
 
-_PLUGINS = "again browser caches commands order seeds shuffled slowest times".split()
+_PLUGINS = "again browser caches commands order seeds shuffled times".split()
 pytest_plugins = [f"support.plugins.{name}" for name in _PLUGINS]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
