@@ -2,10 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.abi import abi
 from support.abi.abi_places import Place
+from support.abi.decoded import instructions
 from tramplab.build.toolchain import GUEST
 
 
@@ -64,3 +67,17 @@ def broken(folder: Path, mutant: Mutant) -> Path:
     guest = copied(folder, mutant.file)
     replace(guest / mutant.file, mutant.old, mutant.new)
     return guest
+
+
+def survivors(place: Place, names: tuple[str, ...], noticed: Callable[[abi.Lab], bool]) -> list[str]:
+    """The instructions of these symbols that nobody notices where they are NOPs, one after the other."""
+    lab, survived = abi.Lab(place), []
+    symbols = [lab.kernel.image.symbols[name] for name in names if name in lab.kernel.image.symbols]
+    for i in [i for s in symbols for i in instructions(lab.isa, s.address, lab.machine.read(s.address, s.size))]:
+        lab.machine.poke(i.address, lab.isa.nops[i.size])
+        if noticed(lab):
+            lab = abi.Lab(place)  # what the mutant left behind must not count again
+        else:
+            survived.append(i.text)
+            lab.machine.poke(i.address, i.data)
+    return survived

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from support.abi import abi, abi_places, kprobe_abi
-from support.abi.decoded import instructions
-from support.mutants.mutants import of
+from support.mutants.mutants import of, survivors
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 
@@ -120,19 +119,8 @@ def reloads_what_is_kept(isa, text: str) -> bool:
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_instruction_of_the_trap_entry_is_needed(isa):
     """One after the other is a NOP: a register or the state is missing, or the wrong one, or the call does not come to its end."""
-    place = abi_places.Place(isa, ENTRIES[isa])
-    lab = abi.Lab(place)
-    survived, code = [], []
-    for name in ("lab_trap_entry", "lab_error_entry"):
-        if symbol := lab.kernel.image.symbols.get(name):
-            code += instructions(lab.isa, symbol.address, lab.machine.read(symbol.address, symbol.size))
-    for i in code:
-        lab.machine.poke(i.address, lab.isa.nops[i.size])
-        if noticed(lab, "kprobe-brk"):
-            lab = abi.Lab(place)  # what the mutant left behind must not count again
-        else:
-            survived.append(i.text)
-            lab.machine.poke(i.address, i.data)
+    place, names = abi_places.Place(isa, ENTRIES[isa]), ("lab_trap_entry", "lab_error_entry")
+    survived = survivors(place, names, lambda lab: noticed(lab, "kprobe-brk"))
     kept = {_ADDRESS.sub("there", text) for text in survived if not reloads_what_is_kept(ISAS[isa], text)}
     # without it the end of a table is taken for another place: a later one, as the layout has it, and that is never asked for
     layout = {"addi t2, t2, there"} & set(HARMLESS[isa])

@@ -4,10 +4,9 @@ core, by breaking one after the other."""
 import pytest
 
 from support.abi import abi, abi_places, kretprobe_abi
-from support.abi.decoded import instructions
 from support.abi.kprobe_abi import slot
 from support.abi.returned import CPU_STATE, reloads_what_nobody_misses, returned, state_told
-from support.mutants.mutants import of
+from support.mutants.mutants import of, survivors
 from tramplab import TramplabError
 
 #: What a handler is told at the return where less is saved than all registers, beside the frame pointer.
@@ -76,15 +75,7 @@ def test_every_instruction_of_a_return_trampoline_is_needed(tried):
     lab, (hook, harmless) = abi.Lab(tried), RETURNS[tried]
     assert not noticed(lab, hook)
     name = next(n for n in ("__kretprobe_trampoline", "arch_rethook_trampoline") if n in lab.kernel.image.symbols)
-    symbol = lab.kernel.image.symbols[name]
-    survived = []
-    for i in instructions(lab.isa, symbol.address, lab.machine.read(symbol.address, symbol.size)):
-        lab.machine.poke(i.address, lab.isa.nops[i.size])
-        if noticed(lab, hook):
-            lab = abi.Lab(tried)  # what the mutant left behind must not count again
-        else:
-            survived.append(i.text)
-            lab.machine.poke(i.address, i.data)
+    survived = survivors(tried, (name,), lambda lab: noticed(lab, hook))
     assert {text for text in survived if not reloads_what_nobody_misses(lab.isa, text)} == set(harmless)
 
 
