@@ -55,6 +55,8 @@ ARCHES: dict[IsaName, Arch] = {
 _PROGRAMS = {name: name for name in ("make", "flex", "bison", "bc", "pahole", "perl", "tar", "git")} | {"xz": "xz-utils"}
 #: The same on every day and machine.
 _FIXED = ("KBUILD_BUILD_VERSION=1", "KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=tramplab", "KBUILD_BUILD_HOST=tramplab")
+#: No folder of this machine, for what is compiled and what is assembled.
+_UNPLACED = ("KCFLAGS=-ffile-prefix-map={}=.", "KAFLAGS=-ffile-prefix-map={}=.")
 _TUXMAKE = (sys.executable, "-m", "tuxmake")
 #: A line of make for one file, and one that says what went wrong.
 _STEP = re.compile(r"  [A-Z][A-Z0-9_]*(?: \[M\])? +\S")
@@ -154,7 +156,7 @@ def _compiler(wanted: Wanted) -> str:
 
 def _key(wanted: Wanted, compiler: str, digest: str, patches: Sequence[Path]) -> str:
     h = hashlib.sha256()
-    for part in (digest, wanted.isa, text(wanted.options), compiler, *_FIXED, *(source.digest(p) for p in patches)):
+    for part in (digest, wanted.isa, text(wanted.options), compiler, *_FIXED, *_UNPLACED, *(source.digest(p) for p in patches)):
         h.update(part.encode() + b"\0")
     return h.hexdigest()
 
@@ -168,7 +170,8 @@ def _build(wanted: Wanted, tree: Path, key: str, tick: Tick, **known: object) ->
     command = [*_TUXMAKE, "-C", str(tree), "-b", str(build), "-o", str(build / "out")]
     command += ["-a", arch.name, "-k", "tinyconfig", "-K", str(build / "fragment.config"), "-z", "none", "-v", "--fail-fast"]
     command += ["-j", str((os.cpu_count() or 1) + 1), "-I", Path(arch.image).name]
-    command += [word for fixed in _FIXED for word in ("-e", fixed)] + ([f"LLVM=-{wanted.clang}"] if wanted.clang else [])
+    command += [word for said in (*_FIXED, *_UNPLACED) for word in ("-e", said.format(tree))]
+    command += [f"LLVM=-{wanted.clang}"] if wanted.clang else []
     for _ in _make([*command, "config"], wanted):
         pass
     without = missed(build / ".config", tree, wanted.options)

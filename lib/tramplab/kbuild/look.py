@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from elftools.elf.elffile import ELFFile
+
 from ..base.errors import TramplabError
 from ..boot import run, show
 from ..boot.probes import PROBES
@@ -29,9 +31,8 @@ def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dic
     opened = open_image(kernel.image)
     machine = RealMachine(opened)
     told("its hooks")
-    start, end = opened.text
     out: dict[str, Any] = {
-        "text": end - start,
+        "text": _text(kernel),
         "sites": (opened.address("__stop_mcount_loc") - opened.address("__start_mcount_loc")) // _POINTER,
         "result": result(machine, machine.usual, measure.every(machine, machine.usual)),
     }
@@ -44,6 +45,14 @@ def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dic
         out["probes"] = _probes(machine, run.How(kernel.image), told)
         out["trials"] = _trials(machine, run.How(kernel.image), told)
     return out
+
+
+def _text(kernel: Built) -> int:
+    """The bytes of the section that has the kernel's functions."""
+    with kernel.vmlinux.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".text")
+        assert section is not None
+        return section.data_size
 
 
 def _probes(machine: RealMachine, how: run.How, told: Told) -> dict[str, Any]:

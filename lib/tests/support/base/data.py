@@ -11,6 +11,7 @@ from tramplab.boot.jit import saved as jit_saved
 from tramplab.build import corpus
 from tramplab.estimate import cores, judged
 from tramplab.ftrace import addresses, facts
+from tramplab.kbuild import saved as patches
 from tramplab.sparsity.context import programs
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.saved import frames_saved, probes_saved, races_saved, saved, structs, walks_saved
@@ -36,6 +37,8 @@ _READERS = {
     "booted/guard-fix.json": booted.guard_fix.__wrapped__,
     "booted/list-not-ended.json": booted.list_not_ended.__wrapped__,
     "booted/segment-fix.json": booted.segment_fix.__wrapped__,
+    "built/patches.json": patches.verdicts.__wrapped__,
+    "kbuild/tried.yml": patches.tried,
     "bpf-trampolines.json": lambda: jit_saved.read(),
     "kernel-races.json": races_saved.read,
     "kernels/packages.yml": listed.packages.__wrapped__,
