@@ -89,7 +89,7 @@ def test_every_hook_that_an_isa_has_is_there_with_every_register(frame):
     for name, isa in ISAS.items():
         part = frame[frame["isa"] == name]
         looked_at = dict(zip(part["hook"], part["release"], strict=True))
-        assert looked_at == {**dict.fromkeys(HOOKS, "v7.2"), "ops-regs": LAST_WITH_REGS[name]}
+        assert looked_at.items() >= {**dict.fromkeys(HOOKS, "v7.2"), "ops-regs": LAST_WITH_REGS[name]}.items()
         registers = set(isa.registers) - {isa.sp} | ({sentinels.FLAGS[name].name} if name in sentinels.FLAGS else set())
         assert all(set(lines["register"]) == registers for _, lines in part.groupby("hook"))
     assert not frame.duplicated(["isa", "hook", "register"]).any()
