@@ -21,13 +21,13 @@ settings.load_profile("tramplab")
 
 def pytest_configure(config):
     """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab_book/studies/memo.py; workers of
-    xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
-    they start would ignore it too."""
+    xdist inherit the folder, and a run may be given one, with rows of the same sources. And Ctrl-C, which tests send, is heard:
+    where a shell has started them in the background, what they start would ignore it too."""
     small_pages()
     one_thread()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not hasattr(config, "workerinput"):
+    if not os.environ.get("TRAMPLAB_ROWS"):
         rows = tempfile.TemporaryDirectory(prefix="tramplab-rows-")
         os.environ["TRAMPLAB_ROWS"] = rows.name
         config.add_cleanup(rows.cleanup)
