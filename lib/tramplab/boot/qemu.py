@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ..base.errors import TramplabError
 from ..base.paths import temporary
@@ -25,14 +27,19 @@ _COMMAND_LINE = "nokaslr mitigations=off randomize_kstack_offset=off panic=-1 qu
 #: One CPU whose virtual time is its instructions, a nanosecond each; idle, it goes on to the next timer at once. The day and what
 #: is random are the same each time.
 _DETERMINED = "-smp 1 -icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
-_ALWAYS = f"{_DETERMINED} -m 1024 -nographic -no-reboot -nodefaults -serial stdio"
+#: Two CPUs, of which the stub can keep one and let the other go on; the machine waits at its stub.
+_HELD = "-smp 2 -accel tcg,thread=multi -S"
+_ALWAYS = "-m 1024 -nographic -no-reboot -nodefaults -serial stdio"
 _SAID, _REASONS = 5, 2  # lines of the console that are quoted where a boot fails: the last ones, and first those with a reason
 #: What a kernel calls the reason of its end; the registers and the trace that follow are longer than what is quoted.
 _REASON = re.compile(r"Kernel panic|Oops|BUG:|Unable to handle|CFI failure")
+_PIPE = 1 << 20  # bytes that a kernel may write while the machine is at its stub, and nobody reads
 _LONGEST = 1 << 16  # bytes of a line; those of ours have a few thousand
 _QUOTED = 200  # characters of a line that is quoted
 #: The advice where the kernel's own messages are in the way.
 FEWER = "boot it with fewer messages, --append loglevel=0"
+#: What is done at a connection to a machine's stub.
+AtStub = Callable[[socket.socket], None] | None
 _FILE, _FOLDER, _DEVICE = 0o100755, 0o040755, 0o020600
 
 
@@ -89,40 +96,36 @@ def command_line(isa: Isa, append: str = "") -> str:
     return " ".join((f"console={MACHINES[isa.name].console}", _COMMAND_LINE, *append.split()))
 
 
-def options(isa: Isa) -> str:
-    """QEMU's options, without those that name files."""
-    return f"{MACHINES[isa.name].options} {_ALWAYS}"
+def options(isa: Isa, held: bool = False) -> str:
+    """QEMU's options, without those that name files. held: those for a machine that is held at its stub."""
+    return f"{MACHINES[isa.name].options} {_HELD if held else _DETERMINED} {_ALWAYS}"
 
 
 def lines(
-    isa: Isa, name: str, image: bytes, files: Mapping[str, bytes], append: str = "", seconds: float = SECONDS
+    isa: Isa, name: str, image: bytes, files: Mapping[str, bytes], append: str = "", seconds: float = SECONDS, first: AtStub = None
 ) -> Generator[str]:
     """Boot an image, of this name in errors, with these files beside the process, of which "plan" is what it does (see
-    init/init.c); the lines that it writes, as they come. QEMU ends with the generator, and with this process. Raises TramplabError
-    where QEMU is not there, where the boot has not come to its end after these seconds or ends before, and for a line without an
-    end; the lines up to then have been given."""
+    init/init.c); the lines that it writes, as they come. QEMU ends with the generator, and with this process. first: what is done
+    first, at the GDB stub of a machine with two CPUs, with a connection to it; where that breaks, the boot has not come to its end.
+    Raises TramplabError where QEMU is not there, where the boot has not come to its end after these seconds or ends before,
+    and for a line without an end; the lines up to then have been given."""
     program = _there(isa)
     init = toolchain.program(isa.in_user_space, INIT, _BASE)
     with temporary("tramplab-boot-") as folder:
-        (folder / "image").write_bytes(image)
-        (folder / "initramfs").write_bytes(archive({"init": init.read_bytes(), **files}))
-        command = [
-            *_ending_with_us(),
-            program,
-            *options(isa).split(),
-            "-kernel",
-            str(folder / "image"),
-            "-initrd",
-            str(folder / "initramfs"),
-        ]
-        command += ["-append", command_line(isa, append)]
-        console = _Console(name)
-        with (folder / "stderr").open("w+b") as complaints:
-            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints) as running:
+        _put(folder, image, {"init": init.read_bytes(), **files})
+        console, (stub, theirs) = _Console(name), socket.socketpair()
+        command = _command(isa, folder, append, theirs.fileno() if first else None)
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "pass_fds": [theirs.fileno()]}
+        with stub, theirs, (folder / "stderr").open("w+b") as complaints:
+            with subprocess.Popen(command, stderr=complaints, pipesize=_PIPE, **pipes) as running:
+                theirs.close()
                 timer = threading.Timer(seconds, running.kill)
                 timer.start()
                 try:
                     assert running.stdout is not None
+                    if first:
+                        with contextlib.suppress(ConnectionError):
+                            first(stub)
                     yield from console.lines(running.stdout)
                     late = not timer.is_alive()
                 finally:
@@ -134,6 +137,18 @@ def lines(
             how = f"has not come to its end in {seconds:.0f} seconds" if late else "does not boot to its end"
             said = " / ".join(map(quotable, dict.fromkeys((*console.reasons, *console.said, *complained)))) or "nothing"
             raise TramplabError(f"{name} {how} under {program}; the last that it says is: {said}")
+
+
+def _put(folder: Path, image: bytes, files: Mapping[str, bytes]) -> None:
+    (folder / "image").write_bytes(image)
+    (folder / "initramfs").write_bytes(archive(files))
+
+
+def _command(isa: Isa, folder: Path, append: str, stub: int | None) -> list[str]:
+    """QEMU's command line for the files in a folder. stub: the number of the open file that its stub is to be at."""
+    words = [*_ending_with_us(), MACHINES[isa.name].program, *options(isa, stub is not None).split()]
+    words += [] if stub is None else ["-chardev", f"socket,id=stub,fd={stub}", "-gdb", "chardev:stub"]
+    return [*words, "-kernel", str(folder / "image"), "-initrd", str(folder / "initramfs"), "-append", command_line(isa, append)]
 
 
 class _Console:
