@@ -128,10 +128,12 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== reading how large structs are: data/kernel-structs.json"
 	@$(PY) -m tramplab.vmlinux structs
 
-# Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial: two minutes.
+# Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial and each replay: two
+# minutes.
 booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and measure probes there (data/booted)
 	$(call writable,data)
 	@$(PY) -m tramplab.boot
+	@$(PY) -m tramplab.boot --replay
 	@echo "== now: make update"
 
 # As somebody might build them: by GCC and clang, with CFI, a shadow call stack, frame pointers, without what distributions have.

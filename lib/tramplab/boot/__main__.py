@@ -1,5 +1,6 @@
 """`python -m tramplab.boot [NAME...]`: boot the plain Debian kernels that have been fetched, and write data/booted/NAME.json
-again; or with --trial what one trial reads there, and leave the rest of the file as it is."""
+again; or with --trial what one trial reads there, and leave the rest of the file as it is. With --replay, what comes of races
+there, in data/booted/replays.json."""
 
 import argparse
 import sys
@@ -12,7 +13,7 @@ from ..base.starting import start
 from ..vmlinux.debian.fetch import there
 from ..vmlinux.debian.list import plain
 from ..vmlinux.saved.saved import text
-from . import saved, trials
+from . import replays_saved, saved, trials
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,11 +25,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m tramplab.boot", description="Boot Debian's plain kernels under QEMU into data/booted/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="in data/kernels/packages.yml (default: all that are fetched)")
     parser.add_argument("--trial", metavar="NAME", help=f"for this trial alone: {', '.join(trials.TRIALS)}")
+    parser.add_argument("--replay", action="store_true", help="replay races there, on all that are fetched")
     return parser
 
 
 def _command(args: argparse.Namespace) -> Callable[[], int]:
     checkout()
+    if args.replay:
+        return replays_saved.main
     packages = {p.name: p for p in plain()}
     for name in args.names:
         if name not in packages:

@@ -14,7 +14,7 @@ from ..base.errors import TramplabError
 from ..base.streams import unwound
 from ..vmlinux.results.result import machine_of
 from ..vmlinux.run.machine import RealMachine
-from . import plan, probes, qemu, run, show, trials
+from . import plan, probes, qemu, replaying, replays, run, show, trials
 from .counted import Booted
 
 _LONGEST = 24 * 3600.0
@@ -29,11 +29,17 @@ def add(sub: argparse._SubParsersAction) -> None:
         "boot",
         help="boot a kernel image under QEMU and measure probes there",
         description="Boot a kernel image under QEMU with one process of ours, which sets one probe after the other on a function "
-        "of a cheap system call and reads how many instructions a call takes; or try a finding there.",
+        "of a cheap system call and reads how many instructions a call takes; or try a finding there, or replay a race that "
+        "`tramplab explore` finds, on two CPUs.",
     )
     p.add_argument("image", metavar="IMAGE", help="a bzImage, or an arm64 or riscv64 Image")
     p.add_argument("--probe", metavar="P,Q", help=f"only these, of {', '.join(probes.PROBES)}")
     p.add_argument("--trial", metavar="NAME", help=f"instead of probes a finding: {', '.join(trials.TRIALS)}")
+    p.add_argument(
+        "--replay",
+        metavar="SCHEME",
+        help=f"instead of probes a race of {', '.join(dict.fromkeys(r.scheme for r in replays.REPLAYS))}",
+    )
     p.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
     p.add_argument("--module", action="append", default=[], metavar="KO", help="a kernel module that is loaded first")
     p.add_argument("--seconds", type=float, default=qemu.SECONDS, metavar="N", help="after which a boot is given up (default 600)")
@@ -48,9 +54,14 @@ def boot(args: argparse.Namespace) -> int:
         raise TramplabError("--json and --csv are ways to show a result: choose one.")
     if args.trial and (args.probe or args.csv):
         raise TramplabError("--trial is for a finding, whose readings are text or JSON: leave --probe and --csv away.")
+    if args.replay and (args.probe or args.csv or args.trial or args.module):
+        raise TramplabError(
+            "--replay is for a race, shown as text or JSON, and loads no module: leave --probe, --csv, --trial and --module away."
+        )
     if not 0 < args.seconds <= _LONGEST:
         raise TramplabError("--seconds is how long a boot may take: give a number above 0, a day at the most.")
     trial = trials.get(args.trial) if args.trial else None
+    raced = replays.get(args.replay) if args.replay else []
     wanted = [probes.get(name) for name in args.probe.split(",")] if args.probe else list(probes.PROBES.values())
     how = run.How(Path(args.image), args.append, args.seconds, _modules(args.module))
     machine = machine_of(how.image)
@@ -58,6 +69,8 @@ def boot(args: argparse.Namespace) -> int:
         if trial:
             readings = run.tried(machine, how, trial)
             print(json.dumps(msgspec.to_builtins(readings), indent=1) if args.json else show.trial_text(readings), end="")
+        elif raced:
+            _replay(machine, how, raced, args.json)
         else:
             _measure(machine, how, wanted, args)
     return 0
@@ -77,6 +90,13 @@ def _measure(machine: RealMachine, how: run.How, wanted: list[probes.Probe], arg
                 print(json.dumps(show.data(booted), indent=1))
             else:
                 sys.stdout.write(show.as_csv(booted) if args.csv else show.text(booted))
+
+
+def _replay(machine: RealMachine, how: run.How, raced: list[replays.Replay], as_json: bool) -> None:
+    done = [replaying.replayed(machine, how, replay) for replay in raced]
+    banner, outcomes = done[0][0], [outcome for _, outcome in done]
+    data = {"banner": banner, "replays": msgspec.to_builtins(outcomes)}
+    print(json.dumps(data, indent=1) + "\n" if as_json else show.replay_text(banner, outcomes), end="")
 
 
 def _modules(paths: list[str]) -> dict[str, bytes]:

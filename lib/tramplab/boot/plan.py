@@ -17,7 +17,13 @@ LEAF = "__task_pid_nr_ns"
 FUNCTIONS = {"getpid": LEAF, "prctl": "security_task_prctl"}
 #: ISA -> what its system calls' bodies begin with; then the number of each call, and its argument.
 PREFIX = {"x86_64": "__x64_sys_", "arm64": "__arm64_sys_", "riscv64": "__riscv_sys_"}
-_CALLS = {"getpid": (39, 172, 0), "prctl": (157, 167, 3)}  # PR_GET_DUMPABLE
+_CALLS = {
+    "getpid": (39, 172, 0),
+    "prctl": (157, 167, 3),  # PR_GET_DUMPABLE
+    "getpgid": (121, 155, 0),
+    "getsid": (124, 156, 0),
+    "getpriority": (140, 141, 0),
+}
 #: Calls of a block, how many pairs of blocks, and calls between two readings of the counters.
 CALLS, BLOCKS, READ = 100, 31, 10
 #: The file of our module, in the initramfs.
@@ -52,7 +58,7 @@ def plan(machine: RealMachine, probes: Sequence[Probe], more: Sequence[str] = ()
     contexts = {call: places(machine, FUNCTIONS[call]) for call in calls}
     for when in ("before", "after"):
         for call in calls:
-            lines += [_call(machine, call), f"say {when} {call}", f"count {CALLS:x} {BLOCKS:x}"]
+            lines += [system_call(machine, call), f"say {when} {call}", f"count {CALLS:x} {BLOCKS:x}"]
         if when == "before":
             for probe in probes:
                 lines += _measured(machine, probe, contexts[probe.on])
@@ -63,16 +69,17 @@ def rendered(machine: RealMachine, steps: Sequence[str], more: Sequence[str] = (
     """Steps behind those with which each boot begins; the system call is getpid(). What the kernel says of a module is printed."""
     modules = [f"module {name}" for name in (*more, MODULE)]
     first = [*SETTINGS, "say version", "read /proc/version", f"sleep {_SETTLED:x}", "say modules", f"{_PRINTED} 7"]
-    return "\n".join([*first, *modules, f"{_PRINTED} 1", _call(machine, "getpid"), "say measured", *steps]) + "\n"
+    return "\n".join([*first, *modules, f"{_PRINTED} 1", system_call(machine, "getpid"), "say measured", *steps]) + "\n"
 
 
-def _call(machine: RealMachine, call: str) -> str:
-    x86, others, argument = _CALLS[call]
+def system_call(machine: RealMachine, name: str) -> str:
+    """The step from which on this is the system call that is made."""
+    x86, others, argument = _CALLS[name]
     return f"nr {x86 if machine.isa.name == 'x86_64' else others:x} {argument:x}"
 
 
 def _measured(machine: RealMachine, probe: Probe, context: dict[str, str]) -> Iterator[str]:
-    yield _call(machine, probe.on)
+    yield system_call(machine, probe.on)
     yield f"say probe {probe.name}"
     for part in probe.parts:
         yield from (step.format_map(context) for step in part.on)

@@ -12,6 +12,7 @@ from ..base.width import WIDTH
 from .counted import Booted, Row, expected, whole
 from .plan import BLOCKS, CALLS
 from .readings import Reading
+from .replaying import Outcome
 
 _NAME = 26
 _COLUMNS = ("probe", "added", "handlers", "alike", "left", "refused", "step", "absent")
@@ -112,3 +113,19 @@ def trial_text(readings: Iterable[tuple[str, Reading]]) -> str:
             last = label
         lines += textwrap.wrap(str(what), WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
+
+
+def replay_text(banner: str, outcomes: Iterable[Outcome]) -> str:
+    """What came of replays: the kernel, and a paragraph for each."""
+    paragraphs = [banner]
+    for one in outcomes:
+        had = f", with the ops {one.ops} of {one.of}()" if one.ops else ""
+        waits = one.outcome == "waits"
+        said = [f"CPU 1 is held at {one.held}, before {one.before}{had}."]
+        until = "waits still after" if waits else "has done so after"
+        said += [f"CPU 0 {one.does}, and {until} {one.turns} turns, in each of which CPU 1 takes what interrupts have come."]
+        said += [f"Let go on, CPU 1 enters {one.entered}() with the ops {one.passed}: {one.outcome}."]
+        said += [f"It does not come back: {' / '.join(one.oops)}."] if one.oops else ["It comes back."]
+        said += ["What CPU 0 waited for is done then."] if waits else []
+        paragraphs.append(" ".join(said))
+    return "\n\n".join(textwrap.fill(p, WIDTH, break_on_hyphens=False) for p in paragraphs) + "\n"

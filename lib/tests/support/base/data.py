@@ -6,6 +6,7 @@ from pathlib import Path
 from support import ROOT
 from tramplab import native
 from tramplab.base.paths import data_file
+from tramplab.boot import replays_saved
 from tramplab.boot import saved as booted
 from tramplab.boot.jit import saved as jit_saved
 from tramplab.build import corpus
@@ -36,6 +37,7 @@ _READERS = {
     "kernel-structs.json": structs.read,
     "booted/guard-fix.json": booted.guard_fix.__wrapped__,
     "booted/list-not-ended.json": booted.list_not_ended.__wrapped__,
+    "booted/replays.json": replays_saved.read,
     "booted/segment-fix.json": booted.segment_fix.__wrapped__,
     "built/patches.json": patches.verdicts.__wrapped__,
     "kbuild/tried.yml": patches.tried,

@@ -55,6 +55,7 @@ AFFECTED: dict[str, tuple[str, ...]] = {
     "data/": ("base/test_contradicting_data.py", "base/test_damaged_data.py", "base/test_measured_data.py", "publish/test_data.py"),
     "data/addresses.yml": ("ftrace", *GOLDEN),
     "data/booted/": ("boot/test_saved_boots.py", *GOLDEN),
+    "data/booted/replays.json": ("boot/test_replays.py",),
     "data/bpf-trampolines.json": ("boot/test_jit.py", *GOLDEN),
     "data/claims.yml": tuple(f"publish/test_{of}.py" for of in ("claims", "ledger", "verdicts", "references")),
     "data/context-programs.yml": ("sparsity", *GOLDEN),
