@@ -94,6 +94,23 @@ static long read_file(const char *path, const char *word)
 	return each_line(path, put_wanted);
 }
 
+static u64 there;
+
+static void count_wanted(const char *line)
+{
+	there += has(line, wanted);
+}
+
+static long until_gone(const char *path, const char *word)
+{
+	long error;
+
+	wanted = word;
+	for (there = 0; (error = each_line(path, count_wanted)) >= 0 && there; there = 0)
+		sleep_for(20);
+	return error;
+}
+
 /* /proc/PID/stack */
 static char *stack_of(u64 pid)
 {

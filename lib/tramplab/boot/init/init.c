@@ -8,6 +8,7 @@
  *   empty PATH              a file that is there
  *   mkdir PATH, rmdir PATH
  *   read PATH, find PATH WORD   a file's lines, all or those with this word in them, each behind "| "
+ *   gone PATH WORD          wait until no line of the file has this word in it
  *   module PATH             load a module
  *   program TYPE ATTACH ID CODE  load a BPF program, and write the address of its machine code, and that; the next step attaches it
  *   trace                   attach it to the function with that BTF id
@@ -26,8 +27,11 @@
  *   count N BLOCKS          the clock's units that N and 2 N system calls take, in turn, as often
  *   loop N BLOCKS           the same of a loop of three instructions
  *   nr NUMBER ARGUMENT      from now on this is the system call
+ *   cpu N                   from now on this process is on that CPU
+ *   caller                  make system calls for ever, in a process of its own that stays on this CPU
  *
  *   try STEP                a step that may be refused without a word
+ *   beside STEP             a step in a process of its own, for which the next one does not wait
  *
  * Any other step that the kernel refuses writes "refused ERRNO STEP" and the next one follows.
  */
@@ -55,6 +59,12 @@ static long step(void)
 
 	if (same(what, "try")) {
 		step();
+	} else if (same(what, "beside")) {
+		flush();
+		if (!call(SYS_CLONE, SIGCHLD, 0, 0, 0, 0)) {
+			step();
+			call(SYS_EXIT_GROUP, 0, 0, 0, 0, 0);
+		}
 	} else if (same(what, "say")) {
 		put_word(rest());
 		end_line();
@@ -73,6 +83,9 @@ static long step(void)
 	} else if (same(what, "find")) {
 		path = next_word();
 		return read_file(path, rest());
+	} else if (same(what, "gone")) {
+		path = next_word();
+		return until_gone(path, rest());
 	} else if (same(what, "module")) {
 		return load_module(next_word());
 	} else if (same(what, "program")) {
@@ -119,6 +132,13 @@ static long step(void)
 			sleep_for(a);
 			call(SYS_EXIT_GROUP, 0, 0, 0, 0, 0);
 		}
+	} else if (same(what, "cpu")) {
+		a = 1UL << next_number();
+		return call(SYS_SETAFFINITY, 0, sizeof(a), (long)&a, 0, 0);
+	} else if (same(what, "caller")) {
+		flush();
+		if (!call(SYS_CLONE, SIGCHLD, 0, 0, 0, 0))
+			calls(-1);
 	} else if (same(what, "stack")) {
 		return read_file(stack_of(sleeper), "");
 	} else if (same(what, "nr")) {
