@@ -128,7 +128,7 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== reading how large structs are: data/kernel-structs.json"
 	@$(PY) -m tramplab.vmlinux structs
 
-# Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial and each replay: two
+# Each kernel that make kernels has fetched is booted twice for all probes, in two orders, and once for each trial and each replay: five
 # minutes.
 booted: $(VENV)/installed  ## boot the fetched Debian kernels under QEMU and measure probes there (data/booted)
 	$(call writable,data)

@@ -98,9 +98,10 @@ def test_junk_is_quoted_without_control_characters(lines):
 
 _BOOT = """
 import sys
-from tramplab.boot import command, qemu
+from tramplab.base.streams import unwound
+from tramplab.boot import qemu
 from tramplab.isa import ISAS
-with command._unwound():
+with unwound():
     for line in qemu.lines(ISAS["arm64"], "vmlinuz", b"", {}):
         print(line, flush=True)
 """

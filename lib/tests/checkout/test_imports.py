@@ -33,7 +33,7 @@ BELOW = {
     "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "anatomy", "races"}
     | {"unwind", "sparsity", "returns"},
     "boot": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "vmlinux"},
-    "kbuild": {"races", "vmlinux", "boot"},
+    "kbuild": {"build", "races", "vmlinux", "boot"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}

@@ -24,16 +24,16 @@ print("  LD [M]  kernel/x.ko\\nsome warning: of no error")
 if (tree / "broken").exists():
     print("../kernel/x.c:7:1: error: unknown type name 'x'\\n../kernel/x.c:9:1: error: another\\nmake: *** [x.o] Error 1")
     sys.exit(2)
-(build / "vmlinux").write_text("vmlinux")
+(build / "vmlinux").write_text("vmlinux", "utf-8")
 (build / "arch/arm64/boot").mkdir(parents=True, exist_ok=True)
-(build / "arch/arm64/boot/Image").write_text("image")
+(build / "arch/arm64/boot/Image").write_text("image", "utf-8")
 """
 
 
 @pytest.fixture
 def faked(tmp_path, monkeypatch):
     """A source, and tuxmake replaced; the words of each run of it."""
-    (tmp_path / "fake.py").write_text(FAKE)
+    (tmp_path / "fake.py").write_text(FAKE, "utf-8")
     monkeypatch.setattr(build, "_TUXMAKE", (sys.executable, str(tmp_path / "fake.py")))
     monkeypatch.setattr(build, "_compiler", lambda wanted: f"a compiler {wanted.clang}")
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
@@ -41,13 +41,13 @@ def faked(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     top = tmp_path / "linux"
     top.mkdir()
-    (top / "Kconfig").write_text("config A\n")
-    (top / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\n")
+    (top / "Kconfig").write_text("config A\n", "utf-8")
+    (top / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\n", "utf-8")
     return top
 
 
 def runs(top):
-    return (top.parent / "runs").read_text().splitlines()
+    return (top.parent / "runs").read_text("utf-8").splitlines()
 
 
 def made(top, *patches, clang="", **options):
@@ -57,7 +57,7 @@ def made(top, *patches, clang="", **options):
 
 def test_a_kernel_is_built_once_and_kept(faked):
     kernel = made(faked)
-    assert kernel.image.read_text() == "image" and kernel.release == "6.12.3" and kernel.compiler == "a compiler "
+    assert kernel.image.read_text("utf-8") == "image" and kernel.release == "6.12.3" and kernel.compiler == "a compiler "
     assert made(faked) == kernel and list(build.every()) == [kernel]
     config, files = runs(faked)
     assert config.endswith(" config") and files.endswith(" kernel debugkernel")
@@ -67,9 +67,9 @@ def test_a_kernel_is_built_once_and_kept(faked):
 
 def test_another_patch_option_compiler_or_source_is_another_kernel(faked):
     patch = faked.parent / "x.patch"
-    patch.write_text("--- a/Makefile\n+++ b/Makefile\n@@ -3 +3 @@\n-SUBLEVEL = 3\n+SUBLEVEL = 4\n")
+    patch.write_text("--- a/Makefile\n+++ b/Makefile\n@@ -3 +3 @@\n-SUBLEVEL = 3\n+SUBLEVEL = 4\n", "utf-8")
     kernels = [made(faked), made(faked, patch), made(faked, NEW="y"), made(faked, clang="19")]
-    (faked / "Kconfig").write_text("config B\n")
+    (faked / "Kconfig").write_text("config B\n", "utf-8")
     kernels.append(made(faked))
     assert len({kernel.key for kernel in kernels}) == 5 and len(runs(faked)) == 10
     assert [kernel.release for kernel in kernels] == ["6.12.3", "6.12.4", *["6.12.3"] * 3]
@@ -78,7 +78,7 @@ def test_another_patch_option_compiler_or_source_is_another_kernel(faked):
 
 def test_the_kernels_of_a_series_are_made_in_one_tree_that_is_as_it_was_behind_each(faked):
     patch = faked.parent / "x.patch"
-    patch.write_text("--- a/Makefile\n+++ b/Makefile\n@@ -3 +3 @@\n-SUBLEVEL = 3\n+SUBLEVEL = 4\n")
+    patch.write_text("--- a/Makefile\n+++ b/Makefile\n@@ -3 +3 @@\n-SUBLEVEL = 3\n+SUBLEVEL = 4\n", "utf-8")
     (kernels,) = build.kernels(faked, [[], [patch], []], [build.Wanted("arm64", fragments.options("arm64"))])
     assert [kernel.release for kernel in kernels] == ["6.12.3", "6.12.4", "6.12.3"] and kernels[0] == kernels[2]
     assert len(runs(faked)) == 4 and len({line.split()[1] for line in runs(faked)}) == 1
@@ -98,7 +98,7 @@ def test_each_step_is_told(faked):
 
 
 def test_the_first_error_is_said_and_nothing_is_kept(faked):
-    (faked / "broken").write_text("")
+    (faked / "broken").write_text("", "utf-8")
     said = complaint(lambda: made(faked))
     assert said == "the kernel for arm64 is not built: ../kernel/x.c:7:1: error: unknown type name 'x'."
     assert list(build.every()) == []
@@ -118,7 +118,7 @@ def test_what_is_missing_is_named_with_its_packages(isa, clang, packages, monkey
 @pytest.mark.parametrize("isa", build.ARCHES)
 def test_the_same_kernel_has_the_same_bytes_wherever_and_behind_whatever_it_is_built(isa, tmp_path, monkeypatch):
     path, files = source.found("linux-source-6.12"), []
-    (patch := tmp_path / "x.patch").write_text("--- /dev/null\n+++ b/kernel/trace/x.h\n@@ -0,0 +1 @@\n+int x;\n")
+    (patch := tmp_path / "x.patch").write_text("--- /dev/null\n+++ b/kernel/trace/x.h\n@@ -0,0 +1 @@\n+int x;\n", "utf-8")
     for name, series in (("one", [[]]), ("another-longer-one", [[patch], []])):
         (folder := tmp_path / name).mkdir()
         monkeypatch.setenv("TRAMPLAB_CACHE", str(folder / "cache"))

@@ -8,7 +8,7 @@ from tramplab.kbuild import build, fragments
 
 def written(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     return path
 
 

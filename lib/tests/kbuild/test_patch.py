@@ -41,7 +41,7 @@ def kernel(isa, name=""):
 
 
 def written(path, text):
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -71,7 +71,7 @@ def test_what_changed_is_shown_and_what_did_not_is_counted(patched):
     lines = out.splitlines()
     assert lines[:2] == ["x.patch on Linux 6.12.3", ""] and max(map(len, lines)) <= 72
     for line in (
-        "  bytes of text: no change",
+        "  bytes of functions: no change",
         "  hooks in the image, instructions: 2 compared, 1 change",
         "    ops: 44 -> 46 (ftrace_caller 44 -> 46)",
         "  ways of patching, explored: no change",
@@ -106,6 +106,13 @@ def test_three_isas_with_everything_changed_are_sixty_lines(patched):
     status, out, _ = patched(looks, "--json")
     found = {of["isa"]: [len(part["changes"]) for part in of["parts"]] for of in json.loads(out)}
     assert found == {isa: [1, 0, 40, 0, 40, 40] for isa in ISAS}
+
+
+def test_less_than_an_instruction_is_no_change():
+    """Readings of a trial, one of which is a text, and probes."""
+    looks = [look("arm64", [row("ops", 1)], {"graph": 9 + n / 25}, {"t": [4 + n / 2, "x"]}) for n in (0, 1, 2)]
+    found = [[change for part in verdict.parts(looks[0], after) for change in part.changes] for after in looks]
+    assert found == [[], [], [("t", 4, 5, "")]]
 
 
 def test_a_hook_that_a_kernel_lacks_is_a_change_and_no_growth():

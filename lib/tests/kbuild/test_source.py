@@ -15,15 +15,15 @@ HEADER = "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001
 def tree(tmp_path):
     top = tmp_path / "linux"
     (top / "kernel").mkdir(parents=True)
-    (top / "Kconfig").write_text("config A\n")
-    (top / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION =\n")
-    (top / "kernel" / "x.c").write_text("int x;\n")
+    (top / "Kconfig").write_text("config A\n", "utf-8")
+    (top / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION =\n", "utf-8")
+    (top / "kernel" / "x.c").write_text("int x;\n", "utf-8")
     (top / ".git").mkdir()
     return top
 
 
 def written(path, text):
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -32,9 +32,9 @@ def test_a_copy_is_patched_and_the_tree_is_not(tree, tmp_path, text):
     patch = written(tmp_path / "x.patch", text)
     with source.copied(tree) as copy:
         with source.patched(copy, [patch]):
-            assert (copy / "kernel" / "x.c").read_text() == "long x;\n" and not (copy / ".git").exists()
-        assert source.release(copy) == "6.12.3" and (copy / "kernel" / "x.c").read_text() == "int x;\n"
-    assert (tree / "kernel" / "x.c").read_text() == "int x;\n" and not copy.exists()
+            assert (copy / "kernel" / "x.c").read_text("utf-8") == "long x;\n" and not (copy / ".git").exists()
+        assert source.release(copy) == "6.12.3" and (copy / "kernel" / "x.c").read_text("utf-8") == "int x;\n"
+    assert (tree / "kernel" / "x.c").read_text("utf-8") == "int x;\n" and not copy.exists()
 
 
 def test_an_archive_is_as_its_tree(tree, tmp_path):
@@ -45,11 +45,11 @@ def test_an_archive_is_as_its_tree(tree, tmp_path):
 
 def test_a_digest_is_of_names_and_content_but_not_of_git_s(tree):
     first = source.digest(tree)
-    (tree / ".git" / "HEAD").write_text("x")
+    (tree / ".git" / "HEAD").write_text("x", "utf-8")
     assert source.digest(tree) == first
     (tree / "kernel" / "x.c").rename(tree / "kernel" / "y.c")
     second = source.digest(tree)
-    (tree / "kernel" / "y.c").write_text("int y;\n")
+    (tree / "kernel" / "y.c").write_text("int y;\n", "utf-8")
     assert len({first, second, source.digest(tree)}) == 3
 
 
@@ -77,5 +77,5 @@ def test_what_is_no_source_is_refused(tree, tmp_path):
     assert "no archive of a kernel's source" in complaint(lambda: source.copied(tmp_path / "x.tar").__enter__())
     written(tmp_path / "x.tar", "no archive")
     assert "is not unpacked: tar: " in complaint(lambda: source.copied(tmp_path / "x.tar").__enter__())
-    (tree / ".config").write_text("")
+    (tree / ".config").write_text("", "utf-8")
     assert "configured in place" in complaint(lambda: source.digest(tree))

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from ..base.errors import TramplabError
 from ..boot import run, show
+from ..boot.counted import whole
 from ..boot.probes import PROBES
 from ..boot.readings import Executed, Reading
 from ..boot.trials import TRIALS
+from ..build.symbols import FUNCTION, symbols
 from ..races.explore import explore
 from ..vmlinux.open.image import open_image
 from ..vmlinux.results.result import result
@@ -48,11 +51,11 @@ def looked(kernel: Built, boot: bool = True, told: Told = lambda _: None) -> dic
 
 
 def _text(kernel: Built) -> int:
-    """The bytes of the section that has the kernel's functions."""
+    """The bytes of all functions; sections are aligned."""
     with kernel.vmlinux.open("rb") as file:
-        section = ELFFile(file).get_section_by_name(".text")
-        assert section is not None
-        return section.data_size
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        return sum(symbol.size for symbol in symbols(table) if symbol.kind == FUNCTION)
 
 
 def _probes(machine: RealMachine, how: run.How, told: Told) -> dict[str, Any]:
@@ -63,9 +66,9 @@ def _probes(machine: RealMachine, how: run.How, told: Told) -> dict[str, Any]:
     return {row["probe"]: row.get("added", row.get("refused", row.get("absent"))) for row in rows}
 
 
-def _trials(machine: RealMachine, how: run.How, told: Told) -> dict[str, list[str]]:
+def _trials(machine: RealMachine, how: run.How, told: Told) -> dict[str, list[float | str]]:
     """Trial and label -> what was read. Instructions are those beyond a call without hooks, where the trial reads one."""
-    out: dict[str, list[str]] = {}
+    out: dict[str, list[float | str]] = {}
     for trial in TRIALS.values():
         told(f"a boot for {trial.name}")
         try:
@@ -79,5 +82,5 @@ def _trials(machine: RealMachine, how: run.How, told: Told) -> dict[str, list[st
     return out
 
 
-def _said(one: Reading, idle: Executed | None) -> str:
-    return f"{one.instructions - idle.instructions:g}" if idle and isinstance(one, Executed) else str(one)
+def _said(one: Reading, idle: Executed | None) -> float | str:
+    return whole(one.instructions - idle.instructions) if idle and isinstance(one, Executed) else str(one)

@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -19,7 +20,7 @@ from ..base.width import WIDTH
 from . import build, command, source, verdict
 from .look import looked
 
-#: The exit status where a hook or probe became dearer than --fail-above allows.
+#: The exit status where a hook or probe grew by more than --fail-above allows.
 ABOVE = 1
 LINES = 60  # of the text, to be pasted into a thread
 _UNSEEN = (
@@ -51,7 +52,7 @@ def _patch(args: argparse.Namespace) -> int:
     most = None if args.fail_above is None else typed(args.fail_above, "--fail-above", 0)
     with unwound():
         pairs = list(build.kernels(path, [[], patches], wanted, command.tick))
-        found = [compared(before, after, not args.no_boot) for before, after in pairs]
+        found = [one for pair in pairs for one in compared(pair, not args.no_boot)]
     if args.json:
         print(json.dumps(to_builtins(found), indent=1))
     else:
@@ -64,30 +65,32 @@ def _patch(args: argparse.Namespace) -> int:
     return ABOVE if most is not None and growth > most else 0
 
 
-def compared(before: build.Built, after: build.Built, boot: bool = True) -> verdict.Verdict:
-    """What differs between a kernel without patches and with them; nothing more is looked at where both are the same bytes. boot:
-    are they booted?"""
-    digests = [source.digest(kernel.image) for kernel in (before, after)]
-    parts = [verdict.Part(name="the boot image, byte by byte", compared=1, changes=())]
-    unseen: list[str] = []
-    if digests[0] != digests[1]:
-        looks = [
-            looked(kernel, boot, functools.partial(_say, f"{kernel.isa}, {which} the patch: "))
-            for kernel, which in ((before, "without"), (after, "with"))
-        ]
-        _say("", "")
-        parts = verdict.parts(*looks)
-        unseen = list(dict.fromkeys(said for look in looks for said in look.get("unseen", ())))
-    return verdict.Verdict(
-        patches=after.patches,
-        isa=after.isa,
-        release=after.release,
-        compiler=after.compiler,
-        before=digests[0],
-        after=digests[1],
-        parts=tuple(parts),
-        unseen=tuple(unseen),
-    )
+def compared(kernels: Sequence[build.Built], boot: bool = True) -> list[verdict.Verdict]:
+    """What differs between a kernel without patches, the first, and each of those with some. boot: are they booted?"""
+    without, *others = kernels
+    before = functools.cache(lambda: looked(without, boot, functools.partial(_say, f"{without.isa}, without a patch: ")))
+    found = []
+    for kernel in others:
+        digests = [source.digest(one.image) for one in (without, kernel)]
+        parts, unseen = [verdict.Part(name="the boot image, byte by byte", compared=1, changes=())], []
+        if digests[0] != digests[1]:  # else there is nothing to look at
+            looks = before(), looked(kernel, boot, functools.partial(_say, f"{kernel.isa}, with {', '.join(kernel.patches)}: "))
+            parts = verdict.parts(*looks)
+            unseen = list(dict.fromkeys(said for look in looks for said in look.get("unseen", ())))
+        found.append(
+            verdict.Verdict(
+                patches=kernel.patches,
+                isa=kernel.isa,
+                release=kernel.release,
+                compiler=kernel.compiler,
+                before=digests[0],
+                after=digests[1],
+                parts=tuple(parts),
+                unseen=tuple(unseen),
+            )
+        )
+    _say("", "")
+    return found
 
 
 def _say(of: str, what: str) -> None:

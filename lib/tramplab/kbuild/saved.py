@@ -58,8 +58,8 @@ def make(path: Path, tick: build.Tick) -> str:
         clang = {name: isas[isa] for name, isas in wanted.patches.items() if isa in isas}
         for version in sorted(set(clang.values())):
             series = [[], *([data_file(f"kbuild/{name}.patch")] for name in clang if clang[name] == version)]
-            for before, *after in build.kernels(path, series, [build.Wanted(isa, fragments.options(isa), version)], tick):
-                made += [compared(before, kernel) for kernel in after]
+            for kernels in build.kernels(path, series, [build.Wanted(isa, fragments.options(isa), version)], tick):
+                made += compared(kernels)
     order = _order(wanted)
     rows = [json.dumps(to_builtins(v)) for v in sorted(made, key=lambda v: order.index((v.patches, v.isa)))]
     verdicts = ",\n".join(f"  {row}" for row in rows)

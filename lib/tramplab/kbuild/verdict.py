@@ -15,7 +15,7 @@ from ..vmlinux.results import differ
 #: Functions that are named of a hook whose path changes.
 _NAMED = 2
 #: What look.looked() finds -> what it is called.
-_SIZES = {"text": "bytes of text", "sites": "patch sites"}
+_SIZES = {"text": "bytes of functions", "sites": "patch sites"}
 _NAMES = {
     "explored": "ways of patching, explored",
     "probes": "probes in a boot, instructions",
@@ -63,7 +63,7 @@ def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Part]:
     changed = tuple((c.hook, *_instructions(c), _functions(c)) for c in hooks if c.differs)
     found = [
         *(_part(name, {"all": before[key]}, {"all": after[key]}) for key, name in _SIZES.items()),
-        Part(name="hooks in the image, instructions", compared=len(hooks), changes=changed),
+        Part(name="hooks in the image, instructions", compared=sum(bool(c.before or c.after) for c in hooks), changes=changed),
     ]
     for key, name in _NAMES.items():
         if key in before and key in after:
@@ -102,14 +102,21 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
     """(name, before, after, "") of what two have under a name and that is not the same; a list is shown item by item."""
     for name in {**before, **after}:
         one, other = before.get(name), after.get(name)
+        pairs = [(one, other)]
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-            yield from ((name, a, b, "") for a, b in zip(one, other, strict=True) if a != b)
-        elif one != other:
-            yield name, _shown(one), _shown(other), ""
+            pairs = list(zip(one, other, strict=True))
+        yield from ((name, _shown(a), _shown(b), "") for a, b in pairs if not _same(a, b))
+
+
+def _same(one: object, other: object) -> bool:
+    """Are two the same? What is below one instruction a call is a page of the ring buffer that begins elsewhere."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) < 1
+    return one == other
 
 
 def _shown(value: Any) -> Any:
-    return " / ".join(value) if isinstance(value, list) else "not there" if value is None else value
+    return " / ".join(map(str, value)) if isinstance(value, list) else "not there" if value is None else value
 
 
 def _instructions(change: differ.Change) -> tuple[Any, Any]:
