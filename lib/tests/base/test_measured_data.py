@@ -13,6 +13,7 @@ from support import ROOT
 #: What is measured or copied -> the beginning of the checksum of all its bytes.
 MEASURED = {
     "booted/*.json": "baab52d9bded",
+    "built/*.json": "5d754b8efb20",
     "bpf-trampolines.json": "c71f8beaa56c",
     "function-sizes.yml": "66b9ecd85a8d",
     "kernel-*.json": "dfb602b8e450",

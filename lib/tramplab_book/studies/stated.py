@@ -33,7 +33,7 @@ LETTER = "A text for the list"
 #: Folders of the cache with the numbers of studies, each for one state of the sources; for how many seconds an unused one is kept.
 _KEPT, _OLD = "numbers-", 7 * 24 * 3600
 #: A figure of each study that has what booted kernels did.
-_BOOTED = ("fig-booted", "fig-found", "fig-guard-fix", "fig-list-ended")
+_BOOTED = ("fig-booted", "fig-found", "fig-guard-fix", "fig-list-ended", "fig-patches", "fig-replayed")
 
 
 def numbers_of(finding: Finding) -> dict[str, object]:

@@ -56,6 +56,8 @@ AFFECTED: dict[str, tuple[str, ...]] = {
     "data/addresses.yml": ("ftrace", *GOLDEN),
     "data/booted/": ("boot/test_saved_boots.py", *GOLDEN),
     "data/booted/replays.json": ("boot/test_replays.py",),
+    "data/built/": ("kbuild", *GOLDEN),
+    "data/kbuild/": ("kbuild",),
     "data/bpf-trampolines.json": ("boot/test_jit.py", *GOLDEN),
     "data/claims.yml": tuple(f"publish/test_{of}.py" for of in ("claims", "ledger", "verdicts", "references")),
     "data/context-programs.yml": ("sparsity", *GOLDEN),
