@@ -1,6 +1,7 @@
 """A patch's verdict: what differs between two kernels, as text, as JSON and as an exit status."""
 
 import json
+import re
 
 import pytest
 
@@ -106,6 +107,14 @@ def test_three_isas_with_everything_changed_are_sixty_lines(patched):
     status, out, _ = patched(looks, "--json")
     found = {of["isa"]: [len(part["changes"]) for part in of["parts"]] for of in json.loads(out)}
     assert found == {isa: [1, 0, 40, 0, 40, 40] for isa in ISAS}
+
+
+def test_of_long_texts_both_are_shown():
+    looks = [look("arm64", [], {"graph": 9}, {"t": [f"{word} {'and so on ' * 9}"]}) for word in ("panic", "calls")]
+    found = verdict.parts(*looks)
+    of = verdict.Verdict(patches=("x",), isa="arm64", release="6.12", compiler="gcc", before="0", after="1", parts=tuple(found))
+    (line,) = (line for line in verdict.text([of], 60) if line.startswith("    t: "))
+    assert re.fullmatch(r"    t: panic and so on .*\.\.\. -> calls and so on .*\.\.\.", line) and len(line) <= 72
 
 
 def test_less_than_an_instruction_is_no_change():

@@ -87,11 +87,16 @@ def _lines(of: Verdict, most: int) -> Iterator[str]:
         said = [f"{part.compared} compared"] * (part.compared > 1) + [f"{changed or 'no'} change{'s' * (changed > 1)}"]
         yield f"  {part.name}: {', '.join(said + [f'the first {most}'] * (changed > most))}"
         for name, before, after, more in part.changes[:most]:
-            line = f"{name}: {before} -> {after}{f' ({more})' * bool(more)}"
-            yield "    " + textwrap.shorten(line, WIDTH - 4, break_on_hyphens=False, placeholder=" ...")
+            half = (WIDTH - len(f"    {name}:  -> ")) // 2
+            pair = " -> ".join(_cut(str(value), half) for value in (before, after))
+            yield "    " + _cut(f"{name}: {pair}{f' ({more})' * bool(more)}", WIDTH - 4)
     wrapped = textwrap.TextWrapper(WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     for why in of.unseen:
         yield from wrapped.wrap(f"not looked at, {why}")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3].rstrip()}..."
 
 
 def _part(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Part:
