@@ -69,6 +69,12 @@ def test_what_else_is_wrong_with_a_patch_is_git_s_own_word(tree, tmp_path, text,
     assert said in complaint(lambda: source.patched(tree, [patch]).__enter__())
 
 
+def test_a_patch_that_is_not_there_is_refused_before_anything_is_built(tree, tramplab):
+    for command in ("build {} --patch no.patch", "patch {} no.patch"):
+        status, out, err = tramplab(*command.format(tree).split())
+        assert (status, out) == (2, "") and err.startswith("tramplab: there is no patch no.patch: give a file with a diff")
+
+
 def test_what_is_no_source_is_refused(tree, tmp_path):
     said = complaint(lambda: source.found("linux-source-9.9"))
     assert "install Debian's package linux-source-9.9" in said

@@ -60,7 +60,7 @@ _UNPLACED = ("KCFLAGS=-ffile-prefix-map={}=.", "KAFLAGS=-ffile-prefix-map={}=.")
 _TUXMAKE = (sys.executable, "-m", "tuxmake")
 #: A line of make for one file, and one that says what went wrong.
 _STEP = re.compile(r"  [A-Z][A-Z0-9_]*(?: \[M\])? +\S")
-_WRONG = re.compile(r"\berror: |undefined (?:reference|symbol)|No such file or directory|: not found|\*\*\* ", re.I)
+_WRONG = re.compile(r"\berror: |undefined (?:reference|symbol)|No such file or directory|No space left|: not found|\*\*\* ", re.I)
 
 
 @dataclass(frozen=True)

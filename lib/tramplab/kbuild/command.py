@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from msgspec import to_builtins
 
@@ -69,7 +68,7 @@ def _time(seconds: float) -> str:
 
 
 def _build(args: argparse.Namespace) -> int:
-    path, patches = source.found(args.source), [Path(name) for name in args.patch]
+    path, patches = source.found(args.source), list(map(source.patch, args.patch))
     kernels = []
     with unwound():
         for (kernel,) in build.kernels(path, [patches], wanted(args), tick):

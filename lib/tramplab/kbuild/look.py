@@ -74,7 +74,7 @@ def _trials(machine: RealMachine, how: run.How, told: Told) -> dict[str, list[fl
         try:
             read = run.tried(machine, how, trial)
         except TramplabError as e:
-            out[trial.name] = [str(e)]
+            out[trial.name] = [str(e).replace(str(how.image), "the kernel")]
             continue
         idle = next((one for label, one in read if label == "none" and isinstance(one, Executed)), None)
         for label, one in read:

@@ -9,7 +9,6 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import to_builtins
 
@@ -47,7 +46,7 @@ def add(sub: argparse._SubParsersAction) -> None:
 
 
 def _patch(args: argparse.Namespace) -> int:
-    path, patches = source.found(args.source), [Path(name) for name in args.patch]
+    path, patches = source.found(args.source), list(map(source.patch, args.patch))
     wanted = command.wanted(args)
     most = None if args.fail_above is None else typed(args.fail_above, "--fail-above", 0)
     with unwound():

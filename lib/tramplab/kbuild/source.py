@@ -31,6 +31,13 @@ def found(name: str) -> Path:
     raise TramplabError(f"there is no source {name}{how or ': give a tree, an archive, or a package as linux-source-6.12'}.")
 
 
+def patch(name: str) -> Path:
+    """The file of a patch; raises TramplabError where there is none."""
+    if not Path(name).is_file():
+        raise TramplabError(f"there is no patch {name}: give a file with a diff, or a mailbox as b4 writes it.")
+    return Path(name)
+
+
 def digest(path: Path) -> str:
     """A SHA-256 of an archive, or of all files of a tree but git's, by path and content."""
     h = hashlib.sha256()
@@ -95,8 +102,6 @@ def _unpacked(path: Path, folder: Path) -> Path:
 
 def _apply(patch: Path, tree: Path, *how: str) -> None:
     """Apply a diff, or a mailbox of them."""
-    if not patch.is_file():
-        raise TramplabError(f"there is no patch {patch}: give a file with a diff, or a mailbox as b4 writes it.")
     command = ["git", "apply", "--unidiff-zero", *how, str(patch.resolve())]
     alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)}  # a tree in somebody's checkout is not its part
     done = _started(command, cwd=tree, env=alone)
