@@ -58,7 +58,7 @@ def patched(tramplab, monkeypatch, tmp_path):
         monkeypatch.setattr(patch, "looked", lambda kernel, boot, told: looks[kernel.isa][bool(kernel.patches)])
         monkeypatch.chdir(tmp_path)
         written(tmp_path / name, "")
-        return tramplab("patch", str(tmp_path), name, *words)
+        return tramplab("patch", ".", name, *words)
 
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
     return run

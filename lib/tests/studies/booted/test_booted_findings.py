@@ -106,7 +106,7 @@ def test_a_letter_whose_guards_fail_is_seen(monkeypatch, capsys):
 def test_what_was_said_before_leads_to_who_said_it():
     """On the page, in a citation, and in words that say what is known."""
     known = {one.id for one in findings.read().values() if one.known}
-    assert known == {"graph-hides-callers", "callee-hides-caller"}
+    assert known == {"graph-hides-callers", "callee-hides-caller", "apart-on-booted-kernels"}
     for name in known:
         html = stated.posted(name).html
         assert "Known, not fixed in v7.2." in html and findings.get(name).prior[0].message in html

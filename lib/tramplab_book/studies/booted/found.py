@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tramplab.boot import saved
+from tramplab.boot import replays_saved, saved
 from tramplab.boot.plan import READ
 from tramplab.boot.readings import Executed, Hits, Line, Module, Panic, Reading, Refused, first, those
 from tramplab.boot.trials import DEEP, MANY, SIZES
@@ -36,6 +36,7 @@ NAMES = {
     "segment-is-old-stack": "old segment",
     "callee-hides-caller": "return window",
     "entry-is-refused": "first byte",
+    "apart-on-booted-kernels": "another's ops",
 }
 _BODY = "sys_getpid"  # the end of the name of the function that calls what is probed
 #: Two fprobes, each with a handler at entry and return.
@@ -165,6 +166,13 @@ def _entry(found: dict[str, Any]) -> _Read:
     return _of(bool(error), error or "accepted")
 
 
+def _apart(found: dict[str, Any]) -> _Read:
+    """Is a callback passed another's ops where a thread is held between ops and callback?"""
+    kernel = next(one for one in replays_saved.read()["kernels"] if one["name"] == found["kernel"]["name"])
+    came = [one["outcome"] for one in kernel["replays"]]
+    return _of("apart" in came, "the kernel waits" if "waits" in came else "another's ops" if "apart" in came else "its own ops")
+
+
 _PAIRS = [f"nested-{a}-{b}" for a in SIZES for b in SIZES if a <= b]
 #: What is read, in a line -> its name in numbers, the fault that it is of, and what decides it.
 _JUDGES: dict[str, tuple[str, str, _Judge]] = {
@@ -194,6 +202,7 @@ _JUDGES: dict[str, tuple[str, str, _Judge]] = {
     "a sleeper's trace, too": ("asleep", "graph-hides-callers", _tried("graph-stack", ("asleep",), _hidden)),
     "hidden at the return": ("window", "callee-hides-caller", _tried("return-window", ("return",), _window)),
     "kprobe at entry refused": ("entry", "entry-is-refused", _entry),
+    "callback has other ops": ("apart", "apart-on-booted-kernels", _apart),
 }
 
 
