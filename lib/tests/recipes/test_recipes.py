@@ -84,9 +84,9 @@ WRITTEN = {"kernel-image.txt": add_image, "release.txt": add_release}
 #: What its commands then print.
 PRINTED = {"core.txt": "broadwell", "kernel-image.txt": "\narm64,v7.2,cloud,", RELEASE: NEXT}
 
-#: What takes minutes of what `make check` then picks: each state of the guest's C, its mutants, probes on returns, and all
-#: texts on claims or for a mail. Whether the checkout itself passes them is seen by the same run.
-LONG = "states or mutant or signatures or convention or accounting or returns or ledger or citations"
+#: What takes minutes of what `make check` then picks: each state of the guest's C, its mutants, probes on returns, races, rewritten
+#: contexts, cells of pages, and all texts on claims or for a mail. Whether the checkout itself passes them is seen by the same run.
+LONG = "states or mutant or signatures or convention or accounting or returns or races or context or cells or ledger or citations"
 
 
 def follow(copy: Path, recipe: str, but: str | None = None, **more: str) -> None:
