@@ -288,7 +288,7 @@ FIGURES = (
         table=table,
         alt="A panel per ISA, a line per finding, a column per release of Debian's kernels: a full circle where it was seen, an "
         "empty one where not, and nothing where there is no such thing.",
-        limits="Read on Debian's kernels, booted under QEMU on one CPU without mitigations and without KASLR.",
+        limits="Read on Debian's kernels, booted under QEMU without mitigations and KASLR, on one CPU, the last fault on two.",
         source="booted",
         kind="tried",
     ),
